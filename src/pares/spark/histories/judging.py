@@ -45,6 +45,11 @@ SELECT g AS `group`, role, seat, n * {by} AS from_ms, there_ms, there_ms - none_
 FROM (SELECT g, role, seat, n, {sums} FROM (SELECT *, least(b, (n + 1) * {by}) - greatest(a, n * {by}) AS ms FROM cut)
       GROUP BY g, role, seat, n) WHERE there_ms > 0
 """
+_TIMES: Final = """
+SELECT g AS `group`, cause, count(*) AS count, percentile_approx(ms, 0.5) AS p50_ms, percentile_approx(ms, 0.95) AS p95_ms,
+       max(ms) AS max_ms
+FROM {takeovers} WHERE ms IS NOT NULL GROUP BY g, cause ORDER BY g, count DESC, cause
+"""
 _SUMS: Final = ", ".join(
     f"coalesce(sum(ms) FILTER (WHERE what = '{what}'), 0) AS {what}_ms"
     for what in ("there", "none", "double", "paused")
@@ -116,6 +121,10 @@ class Judging:
         windows = intervals.windows(frames["facts"], frames["groups"])
         sql = _SLO.replace("{by}", str(int(found[1]) * _UNIT_MS[found[2]])).replace("{sums}", _SUMS)
         return self._spark.sql(sql, windows=windows, segments=frames["segments"], gaps=frames["gaps"])
+
+    def times(self) -> DataFrame:
+        """See `History.takeover_times`."""
+        return self._spark.sql(_TIMES, takeovers=self._frames["takeovers"])
 
     def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
         """See `History.audit`."""

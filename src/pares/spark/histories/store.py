@@ -139,6 +139,10 @@ class History:
         (led_ms of there_ms)."""
         return self._judged().slo(by)
 
+    def takeover_times(self) -> DataFrame:
+        """How long takeovers took, by group and cause: count, p50_ms, p95_ms, max_ms."""
+        return self._judged().times()
+
     def why(self, row: Any) -> DataFrame:
         """The records around those that a violation or an anomaly names, in the log's order."""
         told: dict[str, Any] = row if isinstance(row, dict) else row.asDict()

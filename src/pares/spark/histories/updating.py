@@ -76,6 +76,8 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
     with open_to_read(order.url, order.client) as (log, claims_in):
         numbers = list(range(log.partitions)) if order.partitions is None else list(order.partitions)
         seen = ranges.look(log, numbers)
+        # Good in whatever folder a worker is.
+        url = log.url
     if last is not None and (last.groups, last.error_ms, last.claims_in) != (groups, order.error_ms, claims_in):
         raise ConfigError(
             f"the history in {root} keeps groups={last.groups}, claims in partition {last.claims_in}, with clock_error_ms="
@@ -110,7 +112,7 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
     plans = [
         Plan(
             root=str(root),
-            url=order.url,
+            url=url,
             client=dict(order.client),
             batch=number,
             log=seen.identity,
