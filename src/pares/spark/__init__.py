@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult, warm_up
+    from pares.spark.audit import warm_up
     from pares.spark.histories import History, history
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
+    from pares.spark.result import AuditResult
     from pares.spark.session import prestart
     from pares.spark.source import LedgerSource, register
     from pares.spark.verdict import Promise
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _WHERE: Final = {
-    "AuditResult": "audit",
+    "AuditResult": "result",
     "History": "histories",
     "JavaHome": "java",
     "LedgerSource": "source",

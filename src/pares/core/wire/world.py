@@ -13,7 +13,6 @@ place a world is the one that release 0.1 folds, rule by rule, and a snapshot of
 from __future__ import annotations
 
 from collections import Counter
-from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +21,18 @@ from msgspec import UNSET, Struct, UnsetType
 from pares.core.wire.eligible import Eligible
 from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
+from pares.core.wire.states import (
+    NOTHING_AHEAD,
+    AheadState,
+    MemberState,
+    PauseState,
+    RoleState,
+    Run,
+    SeatState,
+    hash_of,
+    lasting_hash,
+    lasting_hash_of,
+)
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -349,7 +359,7 @@ class World:
         hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
         own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
-        hashed, of_part = (_lasting, _lasting_hash) if self.lasting else (hash, _hash)
+        hashed, of_part = (lasting_hash, lasting_hash_of) if self.lasting else (hash, hash_of)
         for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
             part = getattr(self, key[0]).get(key[1])
             fresh = 0 if part is None else of_part(key, part)
@@ -433,24 +443,3 @@ def _cross_check(world: World) -> None:
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(_Frozen)
-
-
-def _still(part: Any) -> Any:
-    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
-    if type(part) is MemberState:
-        return msgspec.structs.replace(part, n=0, offset=0, due_ms=0, count=0)
-    return part
-
-
-def _hash(key: Key, part: Any) -> int:
-    if type(part) is SeatState:  # what changes most by far, and it can be hashed as it is
-        return hash((key, msgspec.structs.astuple(part)))
-    return hash(_encoder.encode((key, _still(part))))
-
-
-def _lasting_hash(key: Key, part: Any) -> int:
-    return int.from_bytes(blake2b(_encoder.encode((key, _still(part))), digest_size=8).digest())
-
-
-def _lasting(values: tuple[Any, ...]) -> int:
-    return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())
