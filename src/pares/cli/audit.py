@@ -13,7 +13,7 @@ from pares.cli.common.spark import Conf, Master, Memory, settings, start
 from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
 
 
 def audit(

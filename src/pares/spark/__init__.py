@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pares.spark.audit import warm_up
-    from pares.spark.histories import History, history
+    from pares.spark.histories import History, Manifest, Overtaken, history
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
     from pares.spark.result import AuditResult
@@ -25,6 +25,8 @@ __all__ = [
     "History",
     "JavaHome",
     "LedgerSource",
+    "Manifest",
+    "Overtaken",
     "Promise",
     "find_java",
     "history",
@@ -41,6 +43,8 @@ _WHERE: Final = {
     "History": "histories",
     "JavaHome": "java",
     "LedgerSource": "source",
+    "Manifest": "histories",
+    "Overtaken": "histories",
     "Promise": "verdict",
     "find_java": "java",
     "history": "histories",

@@ -123,7 +123,7 @@ def test_conditions_cut_what_is_read(spark: SparkSession, tmp_path: Path, log: S
                 yield rows
 
     class Source(LedgerSource):
-        pushes = True
+        _pushes = True
 
         def reader(self, schema: Any) -> Reader:
             return Reader(self._told())

@@ -22,7 +22,7 @@ Rules, each with what breaks without it:
   a year's history has no new rows]
 """
 
-from pares.spark.histories.manifest import Overtaken
+from pares.spark.histories.manifest import Manifest, Overtaken
 from pares.spark.histories.store import History, history
 
-__all__ = ["History", "Overtaken", "history"]
+__all__ = ["History", "Manifest", "Overtaken", "history"]

@@ -22,7 +22,7 @@ from pares.spark.rules.base import Allowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
 
 DERIVED: Final = (
     *("terms", "violations", "overlaps", "takeovers", "gaps", "moves", "balance"),

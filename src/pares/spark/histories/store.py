@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
     from pares.spark.rows import Faults
 
 BATCHES: Final = (

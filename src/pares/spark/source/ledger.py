@@ -49,7 +49,7 @@ class LedgerSource(DataSource):
     the one row that stands for what is lost. Streams need pyspark 4.2: older ones have no admission control.
     """
 
-    pushes: ClassVar[bool] = False
+    _pushes: ClassVar[bool] = False
 
     @classmethod
     def name(cls) -> str:
@@ -70,13 +70,13 @@ class LedgerSource(DataSource):
         return LedgerStream(self._told())
 
     def _told(self) -> Options:
-        return options(dict(self.options), pushdown=self.pushes)
+        return options(dict(self.options), pushdown=self._pushes)
 
 
 class _Pushing(LedgerSource):
     """For a session that pushes conditions down."""
 
-    pushes: ClassVar[bool] = True
+    _pushes: ClassVar[bool] = True
 
 
 def register(spark: SparkSession) -> None:
