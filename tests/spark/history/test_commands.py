@@ -35,6 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     log.lead(term)
     for _ in range(2):
         log.sleep(500)
+        log.beat(a)
         log.beat(b)
     log.stop(term, "asked")
     after = log.transfer(term, b, "asked", "handover")
