@@ -129,7 +129,12 @@ class _Writer:
         return ["o", self._number(cls), *(part for name, one in held.items() for part in (name, self.node(one)))]
 
     def _sorted(self, values: set[Any] | frozenset[Any]) -> list[Any]:
-        return sorted(map(self.node, values), key=msgspec.msgpack.encode)
+        met = len(self._kept)
+        nodes = sorted(map(self.node, values), key=msgspec.msgpack.encode)
+        if len(self._kept) > met:
+            # Which of them is met first is chance, so the references to them would be, too.
+            raise TypeError("a set of objects is no state that can be kept")
+        return nodes
 
     def _number(self, cls: type) -> int:
         return self.classes.setdefault(cls, len(self.classes))

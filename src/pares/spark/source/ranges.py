@@ -36,6 +36,12 @@ class Anomaly(NamedTuple):
     """Before which offset it goes on; None: nobody can say how much there was."""
     detail: str
 
+    @classmethod
+    def gap(cls, url: str, partition: int, low: int, high: int) -> Anomaly:
+        """Offsets `low` to before `high` have been deleted. `url`: as people may read it."""
+        detail = f"offsets {low} to {high - 1} of partition {partition} are no longer in {url}"
+        return cls(LOST_RANGE, partition, low, high, detail)
+
 
 class OffsetRange(InputPartition):
     """Offsets `low` to before `high` of one log partition; `origin`: where that log partition began when this was planned."""
@@ -79,8 +85,7 @@ def lost(seen: Look, partition: int, low: int) -> Anomaly | None:
     """What is missing of the log that is looked at, where `low` was to be read next."""
     first, end = seen.places[partition]
     if low < first:
-        detail = f"offsets {low} to {first - 1} of partition {partition} are no longer in {seen.url}"
-        return Anomaly(LOST_RANGE, partition, low, first, detail)
+        return Anomaly.gap(seen.url, partition, low, first)
     if low > end:
         detail = f"partition {partition} of {seen.url} ends at {end}, and was read up to {low}: it has lost its tail"
         return Anomaly(ANOTHER_LOG, partition, end, low, detail)
@@ -105,14 +110,20 @@ def raise_for(anomaly: Anomaly) -> None:
 
 
 def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
-    """Where each partition's turn ends, of `most` offsets in all: as much as each has in proportion, and none is left out."""
+    """Where each partition's turn ends, of `most` offsets in all: as much as each has in proportion, and none is left out. If
+    there are more partitions than that, those that have the most get one each: one that waits comes to be among them."""
     there = {number: max(0, ends[number] - begins[number]) for number in ends}
     left = sum(there.values())
     if left <= most:
         return {number: max(begins[number], ends[number]) for number in ends}
-    turns: dict[str, int] = {}
-    for number, has in sorted(there.items(), key=lambda pair: pair[1]):
+    turns = dict.fromkeys(ends, 0)
+    waiting = sorted((number for number in there if there[number]), key=lambda number: there[number])
+    for number in waiting[-most:]:
+        turns[number] = 1
+    if len(waiting) < most:
         # The smallest first: what the rounding gives them is taken from those that have the most.
-        turns[number] = min(has, most, max(1, has * most // left)) if has else 0
-        most, left = most - turns[number], left - has
+        for number in waiting:
+            has = there[number]
+            turns[number] = min(has, most, max(1, has * most // left))
+            most, left = most - turns[number], left - has
     return {number: begins[number] + turns[number] for number in ends}

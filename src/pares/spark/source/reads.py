@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
+from pares.ledger.address import shown
 from pares.ledger.base import Entry, Log
 from pares.ledger.bus import BUS_TOPIC
 from pares.spark.facts.base import Fact
@@ -14,11 +15,14 @@ from pares.spark.facts.folding import Partition
 from pares.spark.logs import entries_of, open_to_read
 from pares.spark.source import columns
 from pares.spark.source.options import Options
-from pares.spark.source.ranges import Look, Missing, OffsetRange, raise_for, replaced
+from pares.spark.source.ranges import Anomaly, Look, Missing, OffsetRange, raise_for, replaced
 from pares.spark.source.worlds import Worlds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+PORTION: Final = 5000
+"""Entries that are folded and written at once."""
 
 
 def batches_of(task: InputPartition, options: Options, *, ends: bool) -> Iterator[pa.RecordBatch]:
@@ -55,18 +59,31 @@ def fold_from(
 ) -> Iterator[tuple[list[Entry], list[tuple[str | None, list[Fact]]]]]:
     """Folds what stands from `position` to before `high`, and gives what stands from `low` on, with the facts that follow from
     it. What comes before `low` is folded in silence."""
-    for start, end, told in ((position, low, False), (max(position, low), high, True)):
-        for entries in entries_of(log, partition, start, end):
-            found = list(fold.feed(entries))
-            if told:
-                yield entries, found
+    for entries in entries_of(log, partition, position, low):
+        for _ in fold.feed(entries):
+            pass
+    for entries in in_portions(entries_of(log, partition, low, high), PORTION):
+        yield entries, list(fold.feed(entries))
+
+
+def in_portions(found: Iterable[list[Entry]], size: int) -> Iterator[list[Entry]]:
+    """The same entries, always so many at once. [the rows of two groups would stand in another order each time: how much a
+    broker gives at once is chance]"""
+    waiting: list[Entry] = []
+    for entries in found:
+        waiting += entries
+        while len(waiting) >= size:
+            yield waiting[:size]
+            waiting = waiting[size:]
+    if waiting:
+        yield waiting
 
 
 def _same(log: Log, task: OffsetRange) -> None:
     """Raises `LedgerRewound` if the log is not the one that the read was planned for."""
     seen = log.identity()
     if task.identity not in ("", seen):
-        raise_for(replaced(Look(log.url, seen, {}), task.identity, task.partition, task.low))
+        raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))
 
 
 def _facts(
@@ -77,8 +94,11 @@ def _facts(
         groups = None if options.groups is None else sorted(options.groups)
         worlds = Worlds(options.state, repr((task.identity, task.partition, groups, options.error_ms, claims_in)))
     known = None if worlds is None else worlds.before(task.low)
-    if known is None:
-        origin = log.start(task.partition)
+    origin = log.start(task.partition)
+    if origin > task.low:
+        raise_for(Anomaly.gap(shown(log.url), task.partition, task.low, origin))
+    if known is None or known[1] < origin:
+        # Nothing is known of what was trimmed behind a state, so the fold begins anew.
         claims = task.partition == claims_in
         made = Partition(options.groups, task.partition, origin, claims=claims, error_ms=options.error_ms, bus=bus)
         known = made, origin

@@ -5,6 +5,8 @@ it in the checkpoint. Rules, each with what breaks without it:
 
 * A position is held against the log before anything is read: see `ranges`. [after a restart a week later, the trimmed
   records would be missing in silence, or the records of another log be read as if they followed]
+* A log that ends before the position has lost its tail, and that is said when it is seen; a stream that marks what is lost
+  goes on from that end. [once the log has grown past the position, what took the tail's place is never read]
 * A trigger takes at most `maxRecordsPerTrigger` offsets, shared out among the partitions, and each that has something gets at
   least one. [a partition behind a busy one would never be read]
 * With the trigger available-now the ends are fixed when the query begins. [on a log that is written to it would never end]
@@ -72,13 +74,20 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # It became another log after the query began, of which nothing is wanted yet.
                 return start
             ends = self._target
+        # One that the position does not have is new, or another log's: it is begun at its origin.
         from_ = start[OFFSETS] if start[LOG] == ends[LOG] else {}
-        begins = {number: from_.get(number, self._begin(seen, number)) for number in ends[OFFSETS]}
+        begins = {number: from_.get(number, 0) for number in ends[OFFSETS]}
         offsets = {number: max(end, begins[number]) for number, end in ends[OFFSETS].items()}
         if isinstance(limit, ReadMaxRows):
             # What is lost is no record: it does not count.
             lows = {number: max(low, seen.places[int(number)].first) for number, low in begins.items()}
             offsets = ranges.share(lows, offsets, limit.max_rows)
+        for number, low in begins.items():
+            end = seen.places[int(number)].end
+            if low > end and start[LOG] == seen.identity:
+                # Said now: once the log has grown again, nobody could tell.
+                self._refuse(ranges.lost(seen, int(number), low))
+                offsets[number] = end
         return {LOG: ends[LOG], OFFSETS: offsets}
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
@@ -96,8 +105,15 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             missing = ranges.lost(seen, int(number), low)
             if missing is not None:
+                first = high
+                if missing.kind == ranges.LOST_RANGE:
+                    # What else is lost is told of by the batches that come to it.
+                    first = min(seen.places[int(number)].first, high)
+                    missing = ranges.Anomaly.gap(seen.url, int(number), low, first)
                 self._missing(seen, missing, found)
-                low = min(seen.places[int(number)].first, high)
+                low = first
+            elif high > seen.places[int(number)].end:
+                self._missing(seen, ranges.lost(seen, int(number), high), found)
             if low < high:
                 found.append(OffsetRange(int(number), low, high, seen.places[int(number)].first, seen.identity))
         return found
@@ -112,15 +128,11 @@ class LedgerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, seen: Look) -> Position:
         return {LOG: seen.identity, OFFSETS: {str(number): end for number, (_, end) in seen.places.items()}}
 
-    def _begin(self, seen: Look, number: str) -> int:
-        """Where a partition is begun that the position does not have: a new one at its origin, and so is another log's, as
-        far as it is still there."""
-        return 0
-
-    def _missing(self, seen: Look, anomaly: ranges.Anomaly, found: list[InputPartition]) -> None:
+    def _missing(self, seen: Look, anomaly: ranges.Anomaly | None, found: list[InputPartition]) -> None:
         self._refuse(anomaly)
-        found.append(Missing(seen.identity, anomaly))
+        if anomaly is not None:
+            found.append(Missing(seen.identity, anomaly))
 
-    def _refuse(self, anomaly: ranges.Anomaly) -> None:
-        if not self._options.marks:
+    def _refuse(self, anomaly: ranges.Anomaly | None) -> None:
+        if anomaly is not None and not self._options.marks:
             ranges.raise_for(anomaly)
