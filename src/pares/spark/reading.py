@@ -85,7 +85,7 @@ class Reading:
                 frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
-                raised = _as_raised(error)
+                raised = as_raised(error)
                 if isinstance(raised, LedgerGap) and left:
                     continue
                 if raised is None:
@@ -193,7 +193,7 @@ class Reading:
         return source
 
 
-def _as_raised(error: Exception) -> ParesError | None:
+def as_raised(error: Exception) -> ParesError | None:
     """The error of pares' own that made a job of Spark's fail; None if it was none."""
     if isinstance(error, ParesError):
         return error

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import random
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow.parquet as pq
 import pytest
-from scribe import Entries, Scribe, story
+from histories import broken
+from kept import bytes_of, judged, of_entries, rows, saved, straightly
+from scribe import Scribe, story
 
-from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, Stale
+from pares.core.errors import ConfigError, Stale
+from pares.core.wire import world
 from pares.ledger import open as open_ledger
-from pares.spark.facts import frozen
+from pares.spark import logs
 from pares.spark.facts.claims import history as facts_of
-from pares.spark.histories import History, Overtaken, columns, disk, history, manifest, updating
+from pares.spark.histories import Overtaken, columns, disk, history, manifest, updating
 
 pytestmark = pytest.mark.timeless
 
@@ -28,26 +32,6 @@ class Stopped(BaseException):
 @pytest.fixture(scope="module")
 def log() -> Scribe:
     return story(3, roles=4, steps=60)
-
-
-def saved(log: Scribe, path: Path, upto: int | None = None) -> str:
-    return of_entries(log.entries[:upto], path)
-
-
-def of_entries(entries: Entries, path: Path) -> str:
-    log = Scribe()
-    log.entries = entries
-    return log.save(path)
-
-
-def rows(of: History, table: str) -> list[dict[str, Any]]:
-    """All rows of a stored table, as the manifests name its files."""
-    files = [file for batch in manifest.Chain(of.path).read() for file in batch.files.get(table, ())]
-    return [row for file in files for row in pq.ParquetFile(of.path / file.path).read().to_pylist()]
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_batches_follow_each_other_and_bring_everything_once(log: Scribe, tmp_path: Path) -> None:
@@ -79,53 +63,56 @@ def test_batches_follow_each_other_and_bring_everything_once(log: Scribe, tmp_pa
     assert kept.check() == []
 
 
-def stopping(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
-    """Has the step number `after` on the disk be the last: before it, and if `after` is odd, after it. Returns how many
-    steps there were."""
-    steps = 0
+class Mortal:
+    """The operating system, as the module `disk` has it, of a process that is killed before call number `after`: whatever it
+    does from then on (cleaning up, too) does not happen."""
 
-    def wrapped(do: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*given: Any) -> Any:
-            nonlocal steps
-            if steps == after:
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    def __getattr__(self, name: str) -> Any:
+        known = getattr(os, name)
+        return self._mortal(known) if name not in ("path", "O_RDONLY") else known
+
+    def _mortal(self, do: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            self._left -= 1
+            if self._left < 0:
                 raise Stopped
-            steps += 1
-            done = do(*given)
-            if steps == after:
-                raise Stopped
-            steps += 1
-            return done
+            return do(*given)
 
-        return step
-
-    for name in ("put", "create"):
-        monkeypatch.setattr(disk, name, wrapped(getattr(disk, name)))
-    return lambda: steps
+        return call
 
 
-def test_stopped_at_any_step_and_done_again_it_is_the_same(log: Scribe, tmp_path: Path) -> None:
+def test_killed_at_any_call_and_done_again_it_is_the_same(log: Scribe, tmp_path: Path) -> None:
     url = of_entries([*log.entries, (0, 0, b"\xff no record")], tmp_path / "l.db")
     straight = history(None, tmp_path / "straight")
     for most in (40, None):
         straight.update(url, max_records=most)
     expected = bytes_of(straight.path)
-    stopped, after = 0, 0
+    begun = history(None, tmp_path / "begun")
+    begun.update(url, max_records=40)
+    whole = [{name: rows(of, name) for name in columns.TABLES} for of in (begun, straight)]
+    killed, left = 0, 0
     while True:
-        kept = history(None, tmp_path / f"stopped-{after}")
-        kept.update(url, max_records=40)
+        kept = history(None, tmp_path / f"killed-{killed}")
+        shutil.copytree(begun.path, kept.path)
         with pytest.MonkeyPatch.context() as patch:
-            stopping(patch, after)
+            patch.setattr(disk, "os", Mortal(killed))
             try:
                 kept.update(url)
                 break
             except Stopped:
-                stopped += 1
-        assert {file for file in bytes_of(kept.path) if "draft" in file} == set()
+                left += len(set(bytes_of(kept.path)) - set(expected))
+        assert {name: rows(kept, name) for name in columns.TABLES} in whole
         kept.update(url)
+        assert kept.check() == []
+        kept.sweep(older_than_s=-1)
         assert bytes_of(kept.path) == expected
-        after += 1
-    # Five tables and the manifest: before and after each.
-    assert stopped == 12
+        killed += 1
+    # Five tables and the manifest, each with a draft that is written, synced and put in its place.
+    assert killed > 40
+    assert left > 0
 
 
 def test_of_two_writers_one_wins_and_the_other_says_so(log: Scribe, tmp_path: Path) -> None:
@@ -180,58 +167,53 @@ def test_a_lower_token_is_refused(log: Scribe, tmp_path: Path) -> None:
     assert kept.update(url, token=12) is not None
 
 
-def test_what_was_trimmed_is_named_or_marked(log: Scribe, tmp_path: Path) -> None:
-    url = saved(log, tmp_path / "l.db", 60)
+@pytest.mark.parametrize("seed", range(12))
+def test_in_whatever_batches_it_is_the_fold_from_the_beginning(seed: int, tmp_path: Path) -> None:
+    """Random histories, most of them unlawful, also with members that are forgotten on the way."""
+    chance = random.Random(seed)
+    url = broken(seed).save(tmp_path / "l.db")
     kept = history(None, tmp_path / "h")
-    kept.update(url, max_records=20)
-    with closing(open_ledger(url)) as ledger:
-        ledger.trim(33)
-    with pytest.raises(LedgerGap, match="offsets 20 to 32 of partition 0 are no longer in") as raised:
-        kept.update(url)
-    assert raised.value.lost == range(20, 33)
-    batch = kept.update(url, on_loss="mark")
-    assert batch is not None
-    assert batch.ranges == {"0": (33, 60)}
-    (lost,) = rows(kept, "anomalies")
-    assert [lost[name] for name in ("kind", "from_offset", "to_offset", "count", "batch")] == [
-        "lost_range",
-        20,
-        32,
-        13,
-        1,
-    ]
-    assert [row["offset"] for row in rows(kept, "records")] == [*range(20), *range(33, 60)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world, "FORGET", chance.choice([5, 20, 10_000]))
+        patch.setattr(world, "PLACE_EVERY", 3)
+        while kept.update(url, max_records=chance.randint(1, 60)) is not None:
+            pass
+        assert judged(kept) == straightly(url)
+    assert kept.check() == []
 
 
-def test_another_log_is_an_error_or_marked(log: Scribe, tmp_path: Path) -> None:
-    url = saved(log, tmp_path / "l.db", 30)
+def test_an_avalanche_of_small_batches(log: Scribe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a batch costs does not follow from how many there are: one manifest is read to plan it, and one to commit it."""
+    url = saved(log, tmp_path / "l.db")
     kept = history(None, tmp_path / "h")
-    before = kept.update(url)
-    assert before is not None
-    for path in tmp_path.glob("l.db*"):
-        path.unlink()
-    assert saved(log, tmp_path / "l.db", 50) == url
-    with pytest.raises(LedgerRewound, match="is another log now"):
-        kept.update(url)
-    after = kept.update(url, on_loss="mark")
-    assert after is not None
-    assert after.log != before.log
-    assert after.ranges == {"0": (0, 50)}
-    (lost,) = rows(kept, "anomalies")
-    assert (lost["kind"], lost["from_offset"], lost["to_offset"]) == ("another_log", 30, None)
-    assert [row["log"] for row in rows(kept, "records")] == [before.log] * 30 + [after.log] * 50
+    read, one = list[int](), manifest.Chain._one
+
+    def counted(chain: manifest.Chain, number: int) -> manifest.Manifest:
+        read.append(number)
+        return one(chain, number)
+
+    monkeypatch.setattr(manifest.Chain, "_one", counted)
+    costs: list[int] = []
+    while kept.update(url, max_records=1) is not None:
+        costs.append(len(read))
+        read.clear()
+    assert len(costs) == len(log.entries) > 100
+    assert costs[0] == 0
+    assert set(costs[1:]) == {2}
+    assert judged(kept) == straightly(url)
 
 
-def test_a_log_that_lost_its_tail_is_another_one(log: Scribe, tmp_path: Path) -> None:
-    url = saved(log, tmp_path / "l.db", 30)
-    kept = history(None, tmp_path / "h")
-    kept.update(url)
-    last = kept.last
-    assert last is not None
-    order = updating.Order(url)
-    ahead = msgspec.structs.replace(last, partitions={"0": manifest.Done(99)})
-    with pytest.raises(LedgerRewound, match=r"partition 0 of .* ends at 30, and was read up to 99"):
-        updating.plan(kept.path, order, ahead)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_records": 0}, "never read anything"),
+        ({"on_loss": "ignore"}, "give one of error, mark"),
+        ({"groups": []}, "would keep nothing"),
+    ],
+)
+def test_what_no_batch_can_be_asked_for(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        history(None, tmp_path / "h").update("sqlite:///none.db", **given)
 
 
 def test_what_is_no_record_is_in_the_quarantine_and_all_else_stays(log: Scribe, tmp_path: Path) -> None:
@@ -275,34 +257,18 @@ def test_a_history_is_of_the_same_groups_always(log: Scribe, tmp_path: Path) -> 
     assert kept.update(url, groups=["other", "g"]) is not None
 
 
-def test_a_state_that_can_not_be_read_costs_time_and_no_row(
-    log: Scribe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after an upgrade: the log is folded anew from its beginning, in silence; if that is gone, it is an error."""
-    url = saved(log, tmp_path / "l.db", 60)
-    straight, kept, cut = (history(None, tmp_path / name) for name in ("straight", "kept", "cut"))
-    for one in (straight, kept, cut):
-        one.update(url, max_records=40)
-    straight.update(url)
-    monkeypatch.setattr(frozen, "FORMAT", 2)
-    kept.update(url)
-    assert rows(kept, "facts") == rows(straight, "facts")
-    with closing(open_ledger(url)) as ledger:
-        ledger.trim(40)
-    with pytest.raises(CapabilityError, match="the log's beginning is gone"):
-        cut.update(url)
-
-
-def test_a_damaged_history_says_where(log: Scribe, tmp_path: Path) -> None:
-    url = saved(log, tmp_path / "l.db", 60)
-    kept = history(None, tmp_path / "h")
-    for _ in range(3):
-        kept.update(url, max_records=20)
-    (facts,) = manifest.Chain(kept.path).read()[1].files["facts"]
-    with open(kept.path / facts.path, "r+b") as file:
-        file.seek(50)
-        file.write(b"?")
-    assert kept.check() == [f"batch 1: {facts.path} is missing, or is not as it was written"]
-    (kept.path / "manifests" / f"{1:020d}.json").unlink()
-    with pytest.raises(ConfigError, match="has no batch 1, and later ones"):
-        kept.check()
+def test_in_whatever_portions_it_is_read_it_is_the_same_bytes(log: Scribe, tmp_path: Path) -> None:
+    """A broker gives as much at once as there happens to be: here of two groups in turn."""
+    other = story(5, roles=2, steps=60)
+    turns = [entry for pair in zip(log.entries, other.entries, strict=False) for entry in pair]
+    renamed = [(at, ms, payload.replace(b'"g":"g"', b'"g":"h"', at % 2)) for at, (_, ms, payload) in enumerate(turns)]
+    url = of_entries(renamed, tmp_path / "l.db")
+    found: list[dict[str, bytes]] = []
+    for size in (5000, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logs, "_ROWS", size)
+            kept = history(None, tmp_path / f"h{size}")
+            kept.update(url)
+            assert {row["group"] for row in rows(kept, "facts")} == {"g", "h"}
+            found.append(bytes_of(kept.path))
+    assert found[0] == found[1]

@@ -236,8 +236,8 @@ class History:
         self._fold_beats(run)
 
     def _fold_beats(self, run: list[tuple[EntryLike, Beat]]) -> None:
-        """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat there.
-        [told with the time of the last beat of a run, it would follow from how the log was cut into portions]"""
+        """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat
+        there. [told with the time of a run's last beat, it would follow from how the log was cut into portions]"""
         part, counts, numbers = list[tuple[EntryLike, Beat]](), list[bool | None](), dict[str, int]()
         world = self.reader.world
         left = world.next_place() - world.count
@@ -316,8 +316,8 @@ class History:
                 self._departed(change.member)
 
     def _departed(self, member: str) -> None:
-        """Its last sign of life is known now. What it said may still arrive late, so a little more is remembered of the last ones
-        that left. [the state of a fold that goes on for years would grow by every member that there ever was]"""
+        """Its last sign of life is known now. What it said may still arrive late, so a little more is remembered of the last
+        ones that left. [the state of a fold that goes on for years would grow by every member that there ever was]"""
         sign = self._signs.pop(member, None)
         if sign is not None:
             self._facts.append(Fact("seen", sign[0], member=member, clock_ms=sign[1]))

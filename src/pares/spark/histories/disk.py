@@ -20,7 +20,7 @@ DRAFT = ".draft-"
 @contextmanager
 def draft(folder: Path) -> Iterator[Path]:
     """A file in the folder to be written and then moved, by one of the functions below; what is left of it is removed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     descriptor, name = tempfile.mkstemp(prefix=DRAFT, dir=folder)
     os.close(descriptor)
     try:
@@ -32,7 +32,6 @@ def draft(folder: Path) -> Iterator[Path]:
 
 def put(draft: Path, place: Path) -> None:
     """Puts the draft in its place; if there is one already, it is replaced, and was the same."""
-    place.parent.mkdir(parents=True, exist_ok=True)
     _sync(draft)
     os.replace(draft, place)
     _sync(place.parent)
@@ -44,9 +43,20 @@ def create(draft: Path, place: Path) -> bool:
     try:
         os.link(draft, place)
     except FileExistsError:
-        return False
+        # A file server that did it, and whose answer was lost, is asked again and finds the link that it has made.
+        if not os.path.samefile(draft, place):
+            return False
     _sync(place.parent)
     return True
+
+
+def _make(folder: Path) -> None:
+    """A folder that stays: a power cut must not take away one in which files have been synced."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        _sync(folder.parent)
 
 
 def _sync(path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pares.core.errors import ConfigError
 from pares.spark.histories import disk
 from pares.spark.histories.columns import Row, fitting, named
 from pares.spark.histories.manifest import File
@@ -59,11 +60,7 @@ class Sheet:
         self._writer.close()
         if self._rows == 0:
             return None
-        digest = hashlib.sha256()
-        with self._draft.open("rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        path = f"{self._stem}-{digest.hexdigest()[:_DIGITS]}.parquet"
+        path = f"{self._stem}-{_digest(self._draft)}.parquet"
         size = self._draft.stat().st_size
         disk.put(self._draft, self._root / path)
         return File(path, self._rows, size)
@@ -83,12 +80,32 @@ def digest_of(path: str) -> str:
     return Path(path).stem.rpartition("-")[2]
 
 
+def partition_of(path: str) -> int:
+    """The log's partition that a file is of: its name begins with its batch and with that."""
+    return int(Path(path).name.split("-")[1])
+
+
 def is_whole(root: Path, file: File) -> bool:
     """Whether the file is there, as it was written."""
     place = root / file.path
     if not place.is_file() or place.stat().st_size != file.bytes:
         return False
-    return hashlib.sha256(place.read_bytes()).hexdigest()[:_DIGITS] == digest_of(file.path)
+    return _digest(place) == digest_of(file.path)
+
+
+def _digest(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGITS]
+
+
+def read_whole(root: Path, path: str) -> pa.Table:
+    """The same, if it is as it was written. Raises `ConfigError`."""
+    place = root / path
+    if not place.is_file() or _digest(place) != digest_of(path):
+        raise ConfigError(
+            f"{place} is missing, or is not as it was written, and nothing goes on without it: restore it"
+        )
+    return read(root, path)
 
 
 def read(root: Path, path: str) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from pares.core.errors import ConfigError
 from pares.spark import audit, intervals, rows, tables
 from pares.spark.facts.base import SCHEMA, arrow_schema
 from pares.spark.histories.columns import TABLES
-from pares.spark.histories.files import read
+from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
@@ -57,26 +57,29 @@ _SUMS: Final = ", ".join(
 
 
 class Judging:
-    """The audit of the newest log in a history, worked out once. It is the source of facts that `audit.judged` asks for."""
+    """The audit of the newest log in a history, as far back as nothing is lost of it, worked out once. It is the source of
+    facts that `audit.judged` asks for."""
 
     def __init__(self, spark: SparkSession, root: Path, batches: Sequence[Manifest]) -> None:
         self.last = batches[-1]
         self._spark, self._root = spark, root
         self._batches = [batch for batch in batches if batch.log == self.last.log]
+        self._since = {number: done.since for number, done in self.last.partitions.items()}
+        """With which batch the unbroken stretch began that is judged. [a term that was open before a lost range, and another
+        one behind it, would be two leaders]"""
         self._allowed = Allowed(self.last.error_ms)
         few = self.entries <= SMALL
         self.here = pa.concat_tables([*self._read()]) if few else None
 
     @property
     def entries(self) -> int:
-        return sum(high - low for batch in self._batches for low, high in batch.ranges.values())
+        return sum(high - low for _, low, high in self._ranges())
 
     @property
     def start(self) -> int:
         first: dict[str, int] = {}
-        for batch in self._batches:
-            for number, (low, _) in batch.ranges.items():
-                first.setdefault(number, low)
+        for number, low, _ in self._ranges():
+            first.setdefault(number, low)
         return max(first.values(), default=0)
 
     def nothing(self, group: str | None) -> str:
@@ -135,9 +138,20 @@ class Judging:
 
     def _files(self) -> dict[str, list[str]]:
         """The files of the facts, and the newest that say how the log ends."""
-        facts = [str(self._root / file.path) for batch in self._batches for file in batch.files.get("facts", ())]
+        facts = [
+            str(self._root / file.path)
+            for batch in self._batches
+            for file in batch.files.get("facts", ())
+            if batch.batch >= self._since.get(str(partition_of(file.path)), 0)
+        ]
         ends = [str(self._root / done.ends) for done in self.last.partitions.values() if done.ends]
         return {"facts": facts, "ends": ends}
+
+    def _ranges(self) -> Iterator[tuple[str, int, int]]:
+        for batch in self._batches:
+            for number, (low, high) in batch.ranges.items():
+                if batch.batch >= self._since.get(number, 0):
+                    yield number, low, high
 
     def _read(self) -> list[pa.Table]:
         empty = arrow_schema().empty_table()

@@ -46,6 +46,8 @@ class Done(Struct, frozen=True):
     """The file with the state of the fold there."""
     ends: str = ""
     """The file with the facts that are said of the log's end, as if it ended there."""
+    since: int = 0
+    """The batch with which its fold began: nothing is known to be missing from there on."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +66,9 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token: int
     ranges: dict[str, tuple[int, int]]
     """What this batch has read, by partition: from the first offset to before the second."""
+    lost: dict[str, tuple[int, int]] = {}
+    """What the log no longer had, by partition, where this batch does not begin where the last one ended: from where that ended
+    to where it goes on, which is lower where a log has lost its tail."""
     partitions: dict[str, Done]
     """How far all partitions have been read now."""
     files: dict[str, list[File]]
@@ -89,10 +94,13 @@ class Chain:
             )
         return [self._one(number) for number in numbers]
 
-    def last(self) -> Manifest | None:
-        """The newest batch; None where there is none."""
-        numbers = self._numbers()
-        return self._one(numbers[-1]) if numbers else None
+    def last(self, log: str | None = None) -> Manifest | None:
+        """The newest batch, or the newest of this log; None where there is none."""
+        for number in reversed(self._numbers()):
+            found = self._one(number)
+            if log is None or found.log == log:
+                return found
+        return None
 
     def check(self, manifest: Manifest, before: Manifest | None) -> None:
         """Raises `ConfigError` for a batch that does not follow `before`, and `Stale` for a lower token."""
@@ -109,10 +117,13 @@ class Chain:
             return
         for number, (low, _) in manifest.ranges.items():
             known = before.partitions.get(number)
-            if known is not None and low < known.upto:
+            if known is not None and low != known.upto and manifest.lost.get(number) != (known.upto, low):
                 raise ConfigError(
                     f"batch {manifest.batch} begins at {low} of partition {number}, read up to {known.upto}"
                 )
+        forgotten = before.partitions.keys() - manifest.partitions.keys()
+        if forgotten:
+            raise ConfigError(f"batch {manifest.batch} does not say how far partitions {sorted(forgotten)} were read")
 
     def commit(self, manifest: Manifest) -> None:
         """Adds the batch, if it begins where the newest one there ends. Raises `Overtaken` if there is one of its number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import CapabilityError, ConfigError
 from pares.spark.histories import disk
 from pares.spark.histories.columns import TABLES
-from pares.spark.histories.files import is_whole
+from pares.spark.histories.files import is_whole, partition_of
 from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.updating import Order, update
@@ -84,10 +85,13 @@ class History:
         before = time.time() - older_than_s
         found = [path for table in TABLES for path in (self.path / table).glob("*") if path not in named]
         found += (self.path / "manifests").glob(f"{disk.DRAFT}*")
-        old = [path for path in found if path.stat().st_mtime < before]
-        for path in old:
-            path.unlink(missing_ok=True)
-        return sorted(old)
+        old: list[Path] = []
+        for path in sorted(found):
+            with contextlib.suppress(FileNotFoundError):  # another one sweeps, too, or a writer has moved it
+                if path.stat().st_mtime < before:
+                    path.unlink()
+                    old.append(path)
+        return old
 
     # Reading -------------------------------------------------------------------------------------------------------------
 
@@ -214,8 +218,7 @@ def _lineage_rows(batches: Sequence[Manifest]) -> list[dict[str, Any]]:
     for batch in batches:
         for table, files in batch.files.items():
             for file in files:
-                # A file's name begins with its batch and its partition.
-                partition = int(Path(file.path).name.split("-")[1])
+                partition = partition_of(file.path)
                 low, high = batch.ranges.get(str(partition), (None, None))
                 what = {
                     "batch": batch.batch,

@@ -12,16 +12,17 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.errors import CapabilityError
+from pares.ledger.address import shown
 from pares.ledger.base import Log
 from pares.ledger.bus import BUS_TOPIC
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import OtherState, freeze, thaw
 from pares.spark.histories.columns import Row
-from pares.spark.histories.files import Sheet, read
+from pares.spark.histories.files import Sheet, read_whole
 from pares.spark.histories.manifest import Done, File
 from pares.spark.logs import open_to_read
 from pares.spark.source.columns import fact_rows, record_rows
-from pares.spark.source.ranges import look, raise_for, replaced
+from pares.spark.source.ranges import Anomaly, look, lost, raise_for, replaced
 from pares.spark.source.reads import fold_from
 
 _WRITTEN: Final = ("records", "facts", "quarantine")
@@ -40,6 +41,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     high: int
     world: str
     """The file with the state of the fold at `low`; empty: there is none, and the fold begins with this range."""
+    since: int
+    """The batch with which the fold began that is gone on with."""
     groups: list[str] | None
     claims_in: int
     error_ms: int
@@ -78,15 +81,28 @@ def perform(plan: Plan) -> Result:
                 for row in fact_rows(plan.log, plan.partition, group, facts)
             ]
             sheets["quarantine"].add(refused + sheets["facts"].add(facts))
+        _still_there(plan, log)
         files = {name: [file] for name, sheet in sheets.items() if (file := sheet.close()) is not None}
         return _ended(plan, root, fold, files)
+
+
+def _still_there(plan: Plan, log: Log) -> None:
+    """What was read is what was planned: the log is no other one since, and has not ended before. A reading that comes to the
+    end of a log can't tell that by itself. Raises `LedgerRewound`."""
+    seen = look(log, [plan.partition])
+    if seen.identity != plan.log:
+        raise_for(replaced(seen, plan.log, plan.partition, plan.low))
+    if seen.places[plan.partition].end < plan.high:
+        anomaly = lost(seen, plan.partition, plan.high)
+        assert anomaly is not None
+        raise_for(anomaly)
 
 
 def _begun(plan: Plan, log: Log, *, bus: bool) -> tuple[Partition, int]:
     """The fold as it is at `low`, or where it begins, and its position."""
     if plan.world:
         try:
-            (state,) = read(Path(plan.root), plan.world).column("state").to_pylist()
+            (state,) = read_whole(Path(plan.root), plan.world).column("state").to_pylist()
             return thaw(state), plan.low
         except OtherState as error:
             if log.start(plan.partition) > 0:
@@ -95,10 +111,12 @@ def _begun(plan: Plan, log: Log, *, bus: bool) -> tuple[Partition, int]:
                     "of pares that has written it, or begin another history"
                 ) from error
     origin = log.start(plan.partition)
+    if origin > plan.low:
+        raise_for(Anomaly.gap(shown(log.url), plan.partition, plan.low, origin))
     groups = None if plan.groups is None else frozenset(plan.groups)
     claims = plan.partition == plan.claims_in
     fold = Partition(groups, plan.partition, origin, claims=claims, error_ms=plan.error_ms, bus=bus)
-    return fold, origin if plan.world else plan.low
+    return fold, origin
 
 
 def _ended(plan: Plan, root: Path, fold: Partition, files: dict[str, list[File]]) -> Result:
@@ -113,4 +131,4 @@ def _ended(plan: Plan, root: Path, fold: Partition, files: dict[str, list[File]]
             sheet.add([{**row, "batch": plan.batch} for row in rows])
         ends = sheet.close()
     files = {**files, "worlds": [world], **({} if ends is None else {"ends": [ends]})}
-    return Result(plan.partition, Done(plan.high, world.path, "" if ends is None else ends.path), files)
+    return Result(plan.partition, Done(plan.high, world.path, "" if ends is None else ends.path, plan.since), files)

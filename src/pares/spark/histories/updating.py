@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
@@ -16,6 +16,7 @@ from pares.spark.histories.files import Sheet
 from pares.spark.histories.manifest import Chain, Done, File, Manifest
 from pares.spark.histories.task import Plan, Result, perform
 from pares.spark.logs import open_to_read
+from pares.spark.reading import as_raised
 from pares.spark.source import ranges
 from pares.spark.source.options import OnLoss
 from pares.spark.source.ranges import Anomaly, Look
@@ -59,6 +60,7 @@ def update(spark: SparkSession | None, root: Path, order: Order) -> Manifest | N
 
     Without `spark` this process does it all.
     """
+    check(order)
     chain = Chain(root)
     planned = plan(root, order, chain.last())
     if planned is None:
@@ -67,6 +69,17 @@ def update(spark: SparkSession | None, root: Path, order: Order) -> Manifest | N
     manifest = finished(root, planned, results)
     chain.commit(manifest)
     return manifest
+
+
+def check(order: Order) -> None:
+    """Raises `ConfigError` for what no batch can be asked for."""
+    if order.most is not None and order.most < 1:
+        raise ConfigError(f"max_records={order.most} would never read anything: give 1 or more, or leave it out")
+    if order.on_loss not in get_args(OnLoss):
+        raise ConfigError(f"on_loss={order.on_loss!r}: give one of {', '.join(get_args(OnLoss))}")
+    for what, asked in (("groups", order.groups), ("partitions", order.partitions)):
+        if asked is not None and not asked:
+            raise ConfigError(f"{what}=[] would keep nothing: name some, or leave it out for all")
 
 
 def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
@@ -84,11 +97,12 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
             f"{last.error_ms}, and is asked to go on with {groups}, {claims_in}, {order.error_ms}: begin another history"
         )
     number = 0 if last is None else last.batch + 1
-    before, missing = _before(seen, last, numbers)
+    same = last if last is None or last.log == seen.identity else Chain(root).last(seen.identity)
+    before, missing, gone = _before(seen, last, same, numbers, number)
     for anomaly in missing:
         if order.on_loss != "mark":
             ranges.raise_for(anomaly)
-    lows = {str(n): max(before[n].upto, seen.places[n].first) if n in before else seen.places[n].first for n in numbers}
+    lows = {str(n): before[n].upto if n in before else seen.places[n].first for n in numbers}
     ends = {str(n): max(seen.places[n].end, lows[str(n)]) for n in numbers}
     highs = ends if order.most is None else ranges.share(lows, ends, order.most)
     new = {n: (lows[n], highs[n]) for n in lows if highs[n] > lows[n]}
@@ -104,7 +118,8 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
         error_ms=order.error_ms,
         token=order.token,
         ranges=new,
-        partitions={n: Done(low) for n, low in lows.items()} | partitions,
+        lost=gone,
+        partitions={n: Done(low, since=number) for n, low in lows.items()} | partitions,
         files={},
         pares=__version__,
     )
@@ -120,6 +135,7 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
             low=low,
             high=high,
             world=partitions[n].world if n in partitions else "",
+            since=partitions[n].since if n in partitions else number,
             groups=groups,
             claims_in=claims_in,
             error_ms=order.error_ms,
@@ -129,22 +145,30 @@ def plan(root: Path, order: Order, last: Manifest | None) -> Planned | None:
     return Planned(manifest, plans, missing)
 
 
-def _before(seen: Look, last: Manifest | None, numbers: list[int]) -> tuple[dict[int, Done], list[Anomaly]]:
-    """How far each partition was read, as far as the fold can go on from there, and what is lost in between."""
-    if last is None:
-        return {}, []
-    known = {int(n): done for n, done in last.partitions.items()}
-    if last.log != seen.identity:
-        return {}, [ranges.replaced(seen, last.log, n, done.upto) for n, done in known.items()]
+def _before(
+    seen: Look, last: Manifest | None, same: Manifest | None, numbers: list[int], batch: int
+) -> tuple[dict[int, Done], list[Anomaly], dict[str, tuple[int, int]]]:
+    """How far each partition was read, as far as the fold can go on from there; what is lost in between, in words and in
+    offsets.
+
+    `same`: the newest batch of the log that is there now, which may have been away meanwhile. [two logs in turn under one URL
+    would each be read from the beginning again and again]
+    """
     missing: list[Anomaly] = []
+    if last is not None and last.log != seen.identity:
+        missing += [ranges.replaced(seen, last.log, int(n), done.upto) for n, done in last.partitions.items()]
+    known = {} if same is None else {int(n): done for n, done in same.partitions.items()}
+    gone: dict[str, tuple[int, int]] = {}
     for number in numbers:
         anomaly = ranges.lost(seen, number, known[number].upto) if number in known else None
         if anomaly is not None:
             missing.append(anomaly)
             # Nothing is known of what lies between, so the fold begins anew behind it.
             first, end = seen.places[number]
-            known[number] = Done(first if anomaly.kind == ranges.LOST_RANGE else end)
-    return known, missing
+            low = first if anomaly.kind == ranges.LOST_RANGE else end
+            gone[str(number)] = known[number].upto, low
+            known[number] = Done(low, since=batch)
+    return known, missing, gone
 
 
 def run(spark: SparkSession | None, plans: Sequence[Plan]) -> list[Result]:
@@ -164,7 +188,13 @@ def run(spark: SparkSession | None, plans: Sequence[Plan]) -> list[Result]:
                 yield arrow.RecordBatch.from_pydict({"told": arrow.array([told], arrow.binary())})
 
     # One row a partition of Spark's, so one task each: no shuffle decides who does what.
-    answers = spark.range(0, many, 1, many).mapInArrow(work, "told binary").toArrow()  # type: ignore[arg-type]
+    try:
+        answers = spark.range(0, many, 1, many).mapInArrow(work, "told binary").toArrow()  # type: ignore[arg-type]
+    except Exception as error:
+        raised = as_raised(error)
+        if raised is None:
+            raise
+        raise raised from None
     told = [msgspec.msgpack.decode(one, type=list[Result]) for one in answers.column("told").to_pylist()]
     return sorted((result for results in told for result in results), key=lambda result: result.partition)
 
