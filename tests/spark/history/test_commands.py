@@ -51,11 +51,22 @@ def test_availability_of_a_log_and_of_a_history(spark: SparkSession, url: str, t
     answer: dict[str, Any] = json.loads(said("slo", "--ledger", url, "--by", "30d", "--json"))
     (stretch,) = answer["stretches"]
     assert [stretch[name] for name in ("group", "role", "there_ms", "led_ms", "none_ms")] == ["g", "r", 3000, 2500, 500]
+    (seat,) = answer["seats"]
+    assert [seat[name] for name in ("there_ms", "none_ms", "nines", "budget_ms", "budget_left_ms")] == [
+        *(3000, 500, 0.78),
+        *(3, -497),
+    ]
     (takeover,) = answer["takeovers"]
     assert [takeover[name] for name in ("cause", "count", "p50_ms", "max_ms")] == ["handover", 1, 500, 500]
     history(None, tmp_path / "h").update(url)
-    shown = said("slo", "--history", str(tmp_path / "h"), "--by", "30d")
+    place = str(tmp_path / "h")
+    shown = said("slo", "--history", place, "--by", "30d")
     assert "83.333 %" in shown
+    lately: dict[str, Any] = json.loads(said("slo", "--history", place, "--window", "2s", "--role", "r", "--json"))
+    assert sum(stretch["there_ms"] for stretch in lately["stretches"]) == 2000
+    assert sum(stretch["none_ms"] for stretch in lately["stretches"]) == 500
+    none: dict[str, Any] = json.loads(said("slo", "--history", place, "--role", "other", "--json"))
+    assert (none["seats"], none["stretches"], none["takeovers"]) == ([], [], [])
     assert "handover" in shown
     audited = json.loads(said("audit", "--history", str(tmp_path / "h"), "--group", "g", "--json"))
     assert (audited["group"], audited["ledger"], audited["exit_code"]) == ("g", url, 0)

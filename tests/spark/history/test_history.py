@@ -101,6 +101,20 @@ def test_availability_by_stretches_adds_up(kept: History) -> None:
         kept.slo("1 hour")
 
 
+def test_by_the_minute(kept: History) -> None:
+    minutes = kept.table("slo_minute").toArrow().to_pylist()
+    assert list(minutes[0])[1:5] == ["group", "role", "seat", "minute_ms"]
+    assert {row["minute_ms"] % 60_000 for row in minutes} == {0}
+    assert sum(row["double_ms"] for row in minutes) == 30
+    rates = kept.table("rate_minute").toArrow().to_pylist()
+    records = kept.table("records").toArrow().to_pylist()
+    assert sum(row["records"] for row in rates) == len(records)
+    assert sum(row["bytes"] for row in rates) == sum(row["bytes"] for row in records)
+    assert sum(row["beats"] for row in rates) == sum(row["kind"] == "beat" for row in records) > 0
+    facts = kept.table("facts").where("kind = 'gained'")
+    assert sum(row["gained"] for row in rates) == facts.count() > 0
+
+
 def test_where_each_row_came_from(kept: History) -> None:
     batches = [row.asDict() for row in kept.table("batches").collect()]
     assert [(row["batch"], row["entries"]) for row in batches[:2]] == [(0, 100), (1, 100)]

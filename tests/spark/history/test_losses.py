@@ -13,7 +13,7 @@ from scribe import Scribe, story
 from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound
 from pares.ledger import open as open_ledger
 from pares.spark.facts import frozen
-from pares.spark.histories import history, manifest, updating
+from pares.spark.histories import disk, history, manifest, updating
 
 pytestmark = pytest.mark.timeless
 
@@ -130,6 +130,47 @@ def test_a_log_that_lost_its_tail_is_another_one(log: Scribe, tmp_path: Path) ->
     ahead = msgspec.structs.replace(last, partitions={"0": manifest.Done(99)})
     with pytest.raises(LedgerRewound, match=r"partition 0 of .* ends at 30, and was read up to 99"):
         updating.plan(kept.path, order, ahead)
+
+
+def test_behind_a_lost_tail_the_fold_begins_anew(log: Scribe, tmp_path: Path) -> None:
+    """By all that the log still has, and not as if it had been empty until there."""
+    url = saved(log, tmp_path / "l.db", 30)
+    kept = history(None, tmp_path / "h")
+    last = kept.update(url)
+    assert last is not None
+    with closing(open_ledger(url)) as ledger:
+        ledger.append_many([payload for _, _, payload in log.entries[30:]])
+    end = len(log.entries)
+    ahead = msgspec.structs.replace(last, partitions={"0": manifest.Done(end + 9, last.partitions["0"].world)})
+    planned = updating.plan(kept.path, updating.Order(url, on_loss="mark"), ahead)
+    assert planned is not None
+    assert planned.manifest.lost == {"0": (end + 9, end)}
+    again = msgspec.structs.replace(planned.manifest, partitions={"0": manifest.Done(30, since=1)})
+    order = updating.Order(url, on_loss="mark")
+    planned = updating.plan(kept.path, order, again)
+    assert planned is not None
+    number = msgspec.structs.replace(planned.manifest, batch=1, partitions={"0": manifest.Done(30, since=1)})
+    plans = [msgspec.structs.replace(plan, batch=1) for plan in planned.plans]
+    results = updating.run(None, plans)
+    manifest.Chain(kept.path).commit(updating.finished(kept.path, updating.Planned(number, plans, ()), results))
+    assert judged(kept) == straightly(url)
+    assert [row["offset"] for row in rows(kept, "records")] == list(range(end))
+
+
+def test_a_file_server_that_is_asked_twice_has_created_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer to the first request was lost, so the second one finds what the first has made."""
+
+    def link(source: Path, place: Path) -> None:
+        path.hardlink_to(draft)
+        raise FileExistsError
+
+    path = tmp_path / "there"
+    monkeypatch.setattr(disk.os, "link", link)
+    with disk.draft(tmp_path) as draft:
+        assert disk.create(draft, path)
+        monkeypatch.undo()
+        with disk.draft(tmp_path) as other:
+            assert not disk.create(other, path)
 
 
 def test_a_batch_that_leaves_something_out_is_refused(log: Scribe, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DERIVED: Final = (
     *("terms", "violations", "overlaps", "takeovers", "gaps", "moves", "balance"),
-    "oddities",
+    *("oddities", "slo_minute"),
 )
 """Tables of `schema`, made anew of the facts for each batch; `oddities` are the audit's own anomalies."""
 _PERIOD: Final = re.compile(r"([1-9]\d*)([smhd])")
@@ -34,12 +34,13 @@ _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _COLUMNS: Final = [part.split()[0] for part in SCHEMA.split(", ")]
 
 _SLO: Final = """
-WITH stretches AS (
+WITH since AS (SELECT {low} AS low), stretches AS (
   SELECT g, role, seat, 'there' AS what, a, b FROM {windows}
   UNION ALL SELECT g, role, seat, what, a, b FROM {segments}
   UNION ALL SELECT g, role, seat, 'paused', from_ms, to_ms FROM {gaps} WHERE cause = 'pause'),
+lately AS (SELECT g, role, seat, what, greatest(a, low) AS a, b FROM stretches CROSS JOIN since),
 cut AS (
-  SELECT g, role, seat, what, a, b, explode(sequence(a DIV {by}, (b - 1) DIV {by})) AS n FROM stretches WHERE b > a)
+  SELECT g, role, seat, what, a, b, explode(sequence(a DIV {by}, (b - 1) DIV {by})) AS n FROM lately WHERE b > a)
 SELECT g AS `group`, role, seat, n * {by} AS from_ms, there_ms, there_ms - none_ms AS led_ms, none_ms, double_ms, paused_ms,
        (there_ms - none_ms) / there_ms AS availability
 FROM (SELECT g, role, seat, n, {sums} FROM (SELECT *, least(b, (n + 1) * {by}) - greatest(a, n * {by}) AS ms FROM cut)
@@ -48,7 +49,11 @@ FROM (SELECT g, role, seat, n, {sums} FROM (SELECT *, least(b, (n + 1) * {by}) -
 _TIMES: Final = """
 SELECT g AS `group`, cause, count(*) AS count, percentile_approx(ms, 0.5) AS p50_ms, percentile_approx(ms, 0.95) AS p95_ms,
        max(ms) AS max_ms
-FROM {takeovers} WHERE ms IS NOT NULL GROUP BY g, cause ORDER BY g, count DESC, cause
+FROM {takeovers} CROSS JOIN (SELECT {low} AS low) WHERE ms IS NOT NULL AND at_ms >= low
+GROUP BY g, cause ORDER BY g, count DESC, cause
+"""
+_MINUTES: Final = """
+SELECT `group`, role, seat, from_ms AS minute_ms, led_ms, none_ms, double_ms, paused_ms FROM {stretches}
 """
 _SUMS: Final = ", ".join(
     f"coalesce(sum(ms) FILTER (WHERE what = '{what}'), 0) AS {what}_ms"
@@ -109,25 +114,41 @@ class Judging:
 
     def table(self, name: str) -> DataFrame:
         """One of `DERIVED`, with the log and the group before its columns."""
+        if name == "slo_minute":
+            frame = self._spark.sql(_MINUTES, stretches=self.slo("1m"))
+            return frame.selectExpr(f"{self._log} AS log", "*")
         shown = self._shown["anomalies" if name == "oddities" else name]
         frame = shown.drop("group") if "group" in shown.columns else shown
         rest = [f"`{column}`" for column in frame.columns if column != "g"]
-        log = self.last.log.replace("\\", "\\\\").replace("'", "\\'")
-        return frame.selectExpr(f"'{log}' AS log", "g AS `group`", *rest)
+        return frame.selectExpr(f"{self._log} AS log", "g AS `group`", *rest)
 
-    def slo(self, by: str) -> DataFrame:
+    @property
+    def _log(self) -> str:
+        """The log's identity as SQL says it."""
+        log = self.last.log.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{log}'"
+
+    def slo(self, by: str, role: str | None = None, window: str | None = None) -> DataFrame:
         """See `History.slo`."""
-        found = _PERIOD.fullmatch(by)
-        if found is None:
-            raise ConfigError(f"by={by!r}: give a number and one of s, m, h, d, such as 1h")
+        sql = _SLO.replace("{by}", str(_period("by", by))).replace("{sums}", _SUMS).replace("{low}", self._low(window))
         frames = self._frames
         windows = intervals.windows(frames["facts"], frames["groups"])
-        sql = _SLO.replace("{by}", str(int(found[1]) * _UNIT_MS[found[2]])).replace("{sums}", _SUMS)
-        return self._spark.sql(sql, windows=windows, segments=frames["segments"], gaps=frames["gaps"])
+        parts = {"windows": windows, "segments": frames["segments"], "gaps": frames["gaps"]}
+        of = {name: self._of(frame, role) for name, frame in parts.items()}
+        return self._spark.sql(sql, groups=frames["groups"], **of)
 
-    def times(self) -> DataFrame:
+    def times(self, role: str | None, window: str | None) -> DataFrame:
         """See `History.takeover_times`."""
-        return self._spark.sql(_TIMES, takeovers=self._frames["takeovers"])
+        takeovers = self._of(self._frames["takeovers"], role)
+        sql = _TIMES.replace("{low}", self._low(window))
+        return self._spark.sql(sql, takeovers=takeovers, groups=self._frames["groups"])
+
+    def _of(self, frame: DataFrame, role: str | None) -> DataFrame:
+        return frame if role is None else frame.where(frame["role"] == role)
+
+    def _low(self, window: str | None) -> str:
+        """In SQL, from when on the last `window` of what is known is."""
+        return "0" if window is None else f"(SELECT max(last_ms) - {_period('window', window)} FROM {{groups}})"
 
     def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
         """See `History.audit`."""
@@ -157,6 +178,14 @@ class Judging:
         empty = arrow_schema().empty_table()
         found = [read(self._root, file) for files in self._files().values() for file in files]
         return [empty, *(table.rename_columns(_renamed(table)).select(_COLUMNS) for table in found)]
+
+
+def _period(what: str, text: str) -> int:
+    """In milliseconds. Raises `ConfigError`."""
+    found = _PERIOD.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"{what}={text!r}: give a number and one of s, m, h, d, such as 1h")
+    return int(found[1]) * _UNIT_MS[found[2]]
 
 
 class _Of:

@@ -31,6 +31,15 @@ LINEAGE: Final = (
     "batch bigint, log string, partition int, from_offset bigint, to_offset bigint, table string, path string, rows bigint, "
     "bytes bigint, pares string"
 )
+_RATES: Final = """
+WITH wrote AS (
+  SELECT log, `group`, member, ts_ms DIV 60000 * 60000 AS minute_ms, 1 AS records, CAST(kind = 'beat' AS INT) AS beats, bytes,
+         0 AS gained FROM {records} WHERE member IS NOT NULL
+  UNION ALL
+  SELECT log, `group`, member, at_ms DIV 60000 * 60000, 0, 0, 0, 1 FROM {facts} WHERE kind = 'gained' AND at_ms IS NOT NULL)
+SELECT log, `group`, member, minute_ms, sum(records) AS records, sum(beats) AS beats, sum(bytes) AS bytes, sum(gained) AS gained
+FROM wrote GROUP BY log, `group`, member, minute_ms
+"""
 _AROUND: Final = 5
 _DAY_S: Final = 86_400.0
 
@@ -119,7 +128,10 @@ class History:
             return self._judged().table(name)
         if name in ("batches", "lineage"):
             return self._of_manifests(name)
-        raise ConfigError(f"a history has no table {name!r}: {', '.join((*TABLES, *DERIVED, 'batches', 'lineage'))}")
+        if name == "rate_minute":
+            return self._session().sql(_RATES, records=self._stored("records"), facts=self._stored("facts"))
+        known = ", ".join((*TABLES, *DERIVED, "batches", "lineage", "rate_minute"))
+        raise ConfigError(f"a history has no table {name!r}: {known}")
 
     @property
     def violations(self) -> DataFrame:
@@ -136,16 +148,19 @@ class History:
         """How long each seat was without a leader when it changed hands, and why it did."""
         return self.table("takeovers")
 
-    def slo(self, by: str = "1h") -> DataFrame:
+    def slo(self, by: str = "1h", *, role: str | None = None, window: str | None = None) -> DataFrame:
         """How long each seat was there, led, not led, led by two and paused, in stretches of `by` (such as `1m`, `1h`, `7d`).
+
+        `role`   only this one's seats
+        `window` only the last so much of what is known (such as `30d`)
 
         Columns: group, role, seat, from_ms, there_ms, led_ms, none_ms, double_ms, paused_ms (a part of none_ms), availability
         (led_ms of there_ms)."""
-        return self._judged().slo(by)
+        return self._judged().slo(by, role, window)
 
-    def takeover_times(self) -> DataFrame:
-        """How long takeovers took, by group and cause: count, p50_ms, p95_ms, max_ms."""
-        return self._judged().times()
+    def takeover_times(self, *, role: str | None = None, window: str | None = None) -> DataFrame:
+        """How long takeovers took, by group and cause: count, p50_ms, p95_ms, max_ms. `role`, `window`: see `slo`."""
+        return self._judged().times(role, window)
 
     def why(self, row: Any) -> DataFrame:
         """The records around those that a violation or an anomaly names, in the log's order."""

@@ -67,12 +67,14 @@ def perform(plan: Plan) -> Result:
         bus = log.url.endswith(f"#{BUS_TOPIC}")
         fold, position = _begun(plan, log, bus=bus)
         sheets = {name: open_.enter_context(Sheet(root, name, plan.batch, plan.partition)) for name in _WRITTEN}
-        for entries, found in fold_from(log, fold, plan.partition, position, plan.low, plan.high):
+        # A fold that begins anew tells all of it: the audit stands on what was told since then. The records are there.
+        told = plan.low if plan.world else position
+        for entries, found in fold_from(log, fold, plan.partition, position, told, plan.high):
             counted = {fact.offset: fact.counted for _, facts in found for fact in facts if fact.kind == "record"}
             records = [
                 {**row, "batch": plan.batch, "counted": counted.get(row["offset"])}
                 for row in record_rows(plan.log, plan.partition, entries, bus=bus)
-                if plan.groups is None or row.get("group") in (None, *plan.groups)
+                if row["offset"] >= plan.low and (plan.groups is None or row.get("group") in (None, *plan.groups))
             ]
             refused = sheets["records"].add(records)
             facts = [
