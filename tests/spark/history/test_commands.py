@@ -60,13 +60,8 @@ def test_availability_of_a_log_and_of_a_history(spark: SparkSession, url: str, t
     assert [takeover[name] for name in ("cause", "count", "p50_ms", "max_ms")] == ["handover", 1, 500, 500]
     history(None, tmp_path / "h").update(url)
     place = str(tmp_path / "h")
-    shown = said("slo", "--history", place, "--by", "30d")
-    assert "83.333 %" in shown
-    lately: dict[str, Any] = json.loads(said("slo", "--history", place, "--window", "2s", "--role", "r", "--json"))
-    assert sum(stretch["there_ms"] for stretch in lately["stretches"]) == 2000
-    assert sum(stretch["none_ms"] for stretch in lately["stretches"]) == 500
-    none: dict[str, Any] = json.loads(said("slo", "--history", place, "--role", "other", "--json"))
-    assert (none["seats"], none["stretches"], none["takeovers"]) == ([], [], [])
+    shown = said("slo", "--history", place, "--by", "30d", "--window", "2s", "--role", "r")
+    assert "75.000 %" in shown
     assert "handover" in shown
     audited = json.loads(said("audit", "--history", str(tmp_path / "h"), "--group", "g", "--json"))
     assert (audited["group"], audited["ledger"], audited["exit_code"]) == ("g", url, 0)

@@ -97,6 +97,8 @@ def test_availability_by_stretches_adds_up(kept: History) -> None:
     for (role, seat), row in whole.items():
         lasted = sum(gap["to_ms"] - gap["from_ms"] for gap in gaps if (gap["role"], gap["seat"]) == (role, seat))
         assert row["none_ms"] == lasted
+    (twice,) = kept.slo("30d", role="twice").toArrow().to_pylist()
+    assert twice == whole["twice", 0]
     with pytest.raises(ConfigError, match="such as 1h"):
         kept.slo("1 hour")
 

@@ -15,6 +15,8 @@ from pares.core.errors import LedgerGap, LedgerRewound
 from pares.ledger import open as open_ledger
 from pares.spark.source.ledger import register
 from pares.spark.source.options import options
+from pares.spark.source.ranges import OffsetRange, share
+from pares.spark.source.reads import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +103,47 @@ def test_a_position_that_was_trimmed_away_or_is_of_another_log(spark: SparkSessi
     assert spark.read.parquet(str(tmp_path / "marked" / "rows")).where(f"log = '{row['log']}'").count() == 1 + 5
 
 
+@pytest.mark.parametrize(
+    ("there", "most", "turns"),
+    [
+        ((100, 1, 0), 10, (9, 1, 0)),
+        ((5, 5, 5), 20, (5, 5, 5)),
+        ((100, 50, 1), 2, (1, 1, 0)),
+        ((1, 40, 2), 1, (0, 1, 0)),
+        ((3, 3, 3), 3, (1, 1, 1)),
+    ],
+)
+def test_turns_are_shared_out(there: tuple[int, ...], most: int, turns: tuple[int, ...]) -> None:
+    ends = {str(number): end for number, end in enumerate(there)}
+    assert tuple(share(dict.fromkeys(ends, 0), ends, most).values()) == turns
+
+
+def test_with_turns_of_one_every_partition_is_read() -> None:
+    """Also beside two in which something new stands each time."""
+    done, ends = dict.fromkeys("abc", 0), {"a": 1, "b": 1, "c": 20}
+    for _ in range(200):
+        done = share(done, ends, 2)
+        ends = {**ends, "a": ends["a"] + 1} if ends["a"] < 60 else ends
+    assert done == ends
+
+
+def test_a_state_from_before_a_lost_range_is_not_gone_on_from(tmp_path: Path) -> None:
+    log = story(7, roles=2, steps=40)
+    log.snapshot(next(term.member for term in log.truths if term.end is None))
+    url, end = saved(log, tmp_path / "l.db", len(log.entries)), len(log.entries)
+    told = options({"url": url, "table": "facts", "state": str(tmp_path / "state"), "onLoss": "mark"})
+    assert list(batches_of(OffsetRange(0, 0, 10), told, ends=False))
+    with closing(open_ledger(url)) as ledger:
+        ledger.trim(20)
+    with pytest.raises(LedgerGap, match="offsets 10 to 19 of partition 0"):
+        list(batches_of(OffsetRange(0, 10, 30), told, ends=False))
+    behind = [row for batch in batches_of(OffsetRange(0, 20, end), told, ends=False) for row in batch.to_pylist()]
+    told = options({"url": url, "table": "facts", "onLoss": "mark"})
+    assert behind == [
+        row for batch in batches_of(OffsetRange(0, 20, end), told, ends=False) for row in batch.to_pylist()
+    ]
+
+
 def test_positions_by_hand(tmp_path: Path) -> None:
     """What Spark asks of a stream, asked without it."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -130,6 +173,15 @@ def test_positions_by_hand(tmp_path: Path) -> None:
     with pytest.raises(LedgerRewound, match="is another log now"):
         reader.partitions(other, turn)
     beyond = {**turn, "offsets": {**turn["offsets"], "1": 7}}
+    growing = LedgerStream(options({"url": place, "partitions": "all"}))
+    with pytest.raises(LedgerRewound, match=r"partition 1 of .* ends at 1, and was read up to 7"):
+        growing.latestOffset(beyond, ReadAllAvailable())
+    back = LedgerStream(options({"url": place, "partitions": "1", "onLoss": "mark"}))
+    for limit in (ReadAllAvailable(), ReadMaxRows(5)):
+        assert back.latestOffset(beyond, limit)["offsets"] == {"1": 1}
+    (told,) = back.partitions(beyond, {**turn, "offsets": {"1": 1}})
+    assert isinstance(told, Missing)
+    assert told.anomaly[:4] == ("another_log", 1, 1, 7)
     with pytest.raises(LedgerRewound, match=r"partition 1 of .* ends at 1, and was read up to 7"):
         reader.partitions(beyond, beyond)
     with closing(open_ledger(place)) as ledger:

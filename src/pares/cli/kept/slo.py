@@ -140,8 +140,8 @@ def _show_takeovers(takeovers: list[dict[str, Any]]) -> None:
 
 
 _WORST = """
-SELECT `group`, role, seat, sum(there_ms) AS there_ms, sum(led_ms) / sum(there_ms) AS availability, min(availability) AS worst, sum(none_ms) AS none_ms,
-       sum(paused_ms) AS paused_ms, sum(double_ms) AS double_ms
+SELECT `group`, role, seat, sum(there_ms) AS there_ms, sum(led_ms) / sum(there_ms) AS availability,
+       min(availability) AS worst, sum(none_ms) AS none_ms, sum(paused_ms) AS paused_ms, sum(double_ms) AS double_ms
 FROM {stretches} GROUP BY `group`, role, seat ORDER BY availability, `group`, role, seat
 """
 """The seats that were led least come first."""
