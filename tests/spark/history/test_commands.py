@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from scribe import Scribe
 from typer.testing import CliRunner
 
 from pares.cli.app import app
+from pares.ledger import open as open_ledger
 from pares.spark import history
 
 if TYPE_CHECKING:
@@ -63,5 +65,21 @@ def test_availability_of_a_log_and_of_a_history(spark: SparkSession, url: str, t
     shown = said("slo", "--history", place, "--by", "30d", "--window", "2s", "--role", "r")
     assert "75.000 %" in shown
     assert "handover" in shown
+    room = json.loads(said("capacity", "--history", place, "--size", "1", "--json"))
+    (group,) = room["groups"]
+    with closing(open_ledger(url)) as ledger:
+        entries = ledger.read(0)
+    size, lasted = sum(len(entry.payload) for entry in entries), entries[-1].timestamp_ms - entries[0].timestamp_ms
+    assert [group[name] for name in ("group", "records", "bytes", "members", "gained")] == [
+        "g",
+        len(entries),
+        size,
+        3,
+        2,
+    ]
+    assert group["beats"] == 7
+    assert group["records_s"] == round(1000 * len(entries) / lasted, 3)
+    assert room["retention"][1]["bytes"] == round(7 * 86_400 * 1000 * size / lasted)
+    assert room["lasts_days"] == round((1 << 20) / (1000 * size / lasted) / 86_400, 3)
     audited = json.loads(said("audit", "--history", str(tmp_path / "h"), "--group", "g", "--json"))
     assert (audited["group"], audited["ledger"], audited["exit_code"]) == ("g", url, 0)

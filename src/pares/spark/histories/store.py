@@ -14,6 +14,7 @@ from pares.spark.histories.columns import TABLES
 from pares.spark.histories.files import is_whole, partition_of
 from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
+from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.updating import Order, update
 from pares.spark.source.options import OnLoss
 
@@ -31,15 +32,6 @@ LINEAGE: Final = (
     "batch bigint, log string, partition int, from_offset bigint, to_offset bigint, table string, path string, rows bigint, "
     "bytes bigint, pares string"
 )
-_RATES: Final = """
-WITH wrote AS (
-  SELECT log, `group`, member, ts_ms DIV 60000 * 60000 AS minute_ms, 1 AS records, CAST(kind = 'beat' AS INT) AS beats, bytes,
-         0 AS gained FROM {records} WHERE member IS NOT NULL
-  UNION ALL
-  SELECT log, `group`, member, at_ms DIV 60000 * 60000, 0, 0, 0, 1 FROM {facts} WHERE kind = 'gained' AND at_ms IS NOT NULL)
-SELECT log, `group`, member, minute_ms, sum(records) AS records, sum(beats) AS beats, sum(bytes) AS bytes, sum(gained) AS gained
-FROM wrote GROUP BY log, `group`, member, minute_ms
-"""
 _AROUND: Final = 5
 _DAY_S: Final = 86_400.0
 
@@ -129,7 +121,7 @@ class History:
         if name in ("batches", "lineage"):
             return self._of_manifests(name)
         if name == "rate_minute":
-            return self._session().sql(_RATES, records=self._stored("records"), facts=self._stored("facts"))
+            return rates(self._session(), self._stored("records"), self._stored("facts"))
         known = ", ".join((*TABLES, *DERIVED, "batches", "lineage", "rate_minute"))
         raise ConfigError(f"a history has no table {name!r}: {known}")
 
@@ -162,6 +154,12 @@ class History:
         """How long takeovers took, by group and cause: count, p50_ms, p95_ms, max_ms. `role`, `window`: see `slo`."""
         return self._judged().times(role, window)
 
+    def capacity(self) -> list[Use]:
+        """What each group has written in the newest log, and how fast, the most first. Raises `ConfigError` where there is no
+        history."""
+        last = self._last()
+        return used(self._stored("records"), self.table("rate_minute"), last.log)
+
     def why(self, row: Any) -> DataFrame:
         """The records around those that a violation or an anomaly names, in the log's order."""
         told: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
@@ -187,12 +185,16 @@ class History:
         return self._judged().audit(group, writes, faults)
 
     def _judged(self) -> Judging:
-        last = self._chain.last()
-        if last is None:
-            raise ConfigError(f"there is no history in {self.path}: update it first")
+        last = self._last()
         if self._judging is None or self._judging.last.batch != last.batch:
             self._judging = Judging(self._session(), self.path, self._chain.read())
         return self._judging
+
+    def _last(self) -> Manifest:
+        last = self._chain.last()
+        if last is None:
+            raise ConfigError(f"there is no history in {self.path}: update it first")
+        return last
 
     def _session(self) -> SparkSession:
         if self._spark is None:
