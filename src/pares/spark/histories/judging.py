@@ -134,7 +134,7 @@ class Judging:
         frames = self._frames
         windows = intervals.windows(frames["facts"], frames["groups"])
         parts = {"windows": windows, "segments": frames["segments"], "gaps": frames["gaps"]}
-        of = {name: self._of(frame, role) for name, frame in parts.items()}
+        of: dict[str, Any] = {name: self._of(frame, role) for name, frame in parts.items()}
         return self._spark.sql(sql, groups=frames["groups"], **of)
 
     def times(self, role: str | None, window: str | None) -> DataFrame:
