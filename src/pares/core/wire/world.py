@@ -18,10 +18,20 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
 from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
+from pares.core.wire.states import (
+    NOTHING_AHEAD,
+    AheadState,
+    MemberState,
+    PauseState,
+    RoleState,
+    Run,
+    SeatState,
+    new_seat,
+)
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -99,6 +109,7 @@ class World:
         "roles",
         "seats",
         "shape",
+        "siblings",
         "stride",
         "unready",
         "version",
@@ -147,6 +158,8 @@ class World:
         self._still = 0
         self._dirty: set[Key] = set()
         self._silences: Silences | None = None
+        self.siblings = Siblings(())
+        """Derived from the seats: which slots belong to one partition (C11, C12)."""
         self._eligible = Eligible(self.members)
         self._readers: Counter[int] = Counter()
         """How many members read up to which version of the format."""
@@ -186,9 +199,17 @@ class World:
         self._set("ranges", seat.seat, None)
         self.marked(seat.seat)
 
+    def add_seat(self, role: str, index: int) -> None:
+        """The fold calls this for a seat that a role has; nobody has held it if it is new."""
+        if (role, index) not in self.seats:
+            self.seats[role, index] = new_seat(role, index)
+            self.siblings.add((role, index))
+        self.changed(("seats", (role, index)))
+
     def drop(self, seat: Seat) -> None:
         """The fold calls this for a seat that its role no longer has."""
         del self.seats[seat]
+        self.siblings.drop(seat)
         self._set("ahead", seat, None)
         self._set("ranges", seat, None)
         self.changed(("seats", seat))
@@ -327,7 +348,7 @@ class World:
                 self.held[seat.holder].add(seat.seat)
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
-        self._eligible = Eligible(self.members)
+        self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
         self._hashes, self._still, self._silences = {}, 0, None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))

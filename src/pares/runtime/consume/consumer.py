@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Order
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
@@ -259,14 +260,17 @@ class Consumer:
         return claims_of(self._member, self._feeder.tenancies.values(), all=all)
 
     def lag(self) -> int:
-        """How many offsets of its partitions are not done, in all; their ends are asked for. Raises `LedgerUnavailable`."""
+        """How many offsets of its partitions are not done, in all; their ends are asked for. Of a partition that is divided by
+        keys, it is those behind the hindmost of its slots. Raises `LedgerUnavailable`."""
         self._member.check_usable()
-        total = 0
+        lags: dict[tuple[Partition, int], int] = {}
         for tenancy in list(self._feeder.tenancies.values()):
             if tenancy.term:
-                tenancy.end = tenancy.source.end(tenancy.partition.number)
-                total += tenancy.lag
-        return total
+                partition = tenancy.partition
+                tenancy.end = tenancy.source.end(partition.number)
+                key = (partition.whole, WHOLE if partition.keys else partition.slot)
+                lags[key] = max(lags.get(key, 0), tenancy.lag)
+        return sum(lags.values())
 
     def load(self) -> int:
         """How many partitions it holds, and may believe that it holds."""

@@ -10,8 +10,9 @@ from pares.core.claims.tick import Living
 from pares.core.consume import protocol as consuming
 from pares.core.consume.lanes import Lanes
 from pares.core.consume.progress import Progress, Span
-from pares.core.wire import fold, ranges
+from pares.core.wire import fold
 from pares.core.wire.ahead import state_of
+from pares.core.wire.divided import ranges
 from pares.core.wire.records import Ahead, Range, Rewind
 from pares.core.wire.world import World
 from pares.runtime.consume.desk import Desk

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.consume.names import WHOLE, Partition
 from pares.core.reasons import BARRIER_TIMED_OUT, UNPLANNED
-from pares.core.wire.ranges import position
+from pares.core.wire.divided.ranges import position
 from pares.core.wire.records import Ahead, AnyRecord, Range, Release, Rewind, Seat, Transfer, Unknown
 from pares.core.wire.states import NOTHING_AHEAD, AheadState
 from pares.runtime.consume.batch import Batch

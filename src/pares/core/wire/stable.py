@@ -1,0 +1,10 @@
+"""A hash of names and keys that is part of what logs say: the same in every process, version and language, for ever."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+
+def stable_hash(key: str | bytes) -> int:
+    """64 bits of BLAKE2b of `key`, big-endian; of a text in UTF-8. Raises `UnicodeEncodeError` for lone surrogates."""
+    return int.from_bytes(blake2b(key.encode() if isinstance(key, str) else key, digest_size=8).digest(), "big")
