@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from consume_tools import Handler, Running, Topic, Worker
-from runtime_tools import rewound, until
+from consume_tools import Topic, Worker
+from runtime_tools import until
 
-import pares
 from pares.core.consume.names import place_of
-from pares.core.errors import ConfigError
 from pares.runtime.consume.consumer import Consumer
 
 Make = Callable[..., Consumer]
