@@ -1,5 +1,5 @@
-"""What is promised of slots of keys (C12): seats of one division of a partition are held at a time, a consumer is given its slots'
-records only, no key is with two handlers at once unless a term ended unplanned, and a key is in order over all consumers.
+"""What is promised of slots of keys (C12): seats of one division of a partition are held at a time, a consumer is given records
+of its slots only, no key is with two handlers at once unless a term ended unplanned, and a key is in order over all consumers.
 """
 
 from __future__ import annotations

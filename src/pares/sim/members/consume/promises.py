@@ -73,8 +73,8 @@ class AtLeastOnce(Delivered):
         self.said: dict[Seat, AheadState] = {}
         self.marks: dict[Seat, int] = {}
         self.tokens: dict[Seat, int] = {}
-        self.known: set[Place] = set()
-        """What the log says of records of a partition that is divided by keys, by whatever seat, and is true (C12)."""
+        self.known: dict[Place, int] = {}
+        """Which record of the log first said of a record of the topic that it is done, of whatever seat, and was right."""
 
     def __init__(self, stage: ConsumeGround) -> None:
         self._done: dict[tuple[str, int], set[int]] = {}
@@ -94,8 +94,12 @@ class AtLeastOnce(Delivered):
         return (
             offset in self._done.get((seat[0], token), ())
             or offset in self.kept.get(seat, ())
-            or (partition is not None and (partition.number, offset) in self._parked | self.known)
+            or (partition is not None and self._known_elsewhere((partition.number, offset)))
         )
+
+    def _known_elsewhere(self, place: Place) -> bool:
+        """Parked; or known by another seat, where divisions by keys follow one another (C12)."""
+        return place in self._parked or (bool(self.consumption.plan.divided) and place in self.known)
 
     def _rewound(self, record: Rewind) -> None:
         for role, index, mark in record.marks:
@@ -105,14 +109,23 @@ class AtLeastOnce(Delivered):
             for each in (seat, *parts(self.folded, role)):
                 self.kept.pop(each.seat, None)
                 self.said.pop(each.seat, None)
-            if self.consumption.plan.divided:
-                self.known = {place for place in self.known if place[0] != partition.number or place[1] < mark}
-                self._knows(role, self.consumption.mine(role, 0, mark))
+            gone = [place for place in self.known if place[0] == partition.number and place[1] >= mark]
+            for place in gone:
+                del self.known[place]
+            self._knows(role, self.consumption.mine(role, 0, mark))
 
     def _knows(self, role: str, offsets: list[int]) -> None:
         partition = Partition.of(role)
-        if partition is not None and self.consumption.plan.divided:
-            self.known.update((partition.number, offset) for offset in offsets)
+        if partition is not None:
+            for offset in offsets:
+                self.known.setdefault((partition.number, offset), self.folded.last)
+
+    def given(self, process: Process, given: Batch | Item) -> None:
+        """What the log knew to be done when a term began is not given out in it."""
+        begun = given.token - self.folded.base
+        again = [at for at in offsets_of(given) if self.known.get((given.partition, at), begun) < begun]
+        if again and self.consumption.plan.delivery == "at-least-once":
+            self.fail(f"{process.name} is given {again[:5]} by {role_of(given)}, done by the log when its term began")
 
     def _check_ahead(self, record: AnyRecord | Unknown | None) -> None:
         if isinstance(record, Rewind):
