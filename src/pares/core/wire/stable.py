@@ -6,5 +6,6 @@ from hashlib import blake2b
 
 
 def stable_hash(key: str | bytes) -> int:
-    """64 bits of BLAKE2b of `key`, big-endian; of a text in UTF-8. Raises `UnicodeEncodeError` for lone surrogates."""
+    """BLAKE2b of `key` with a digest of 8 bytes, big-endian; a text is its UTF-8. Raises `UnicodeEncodeError` for lone
+    surrogates."""
     return int.from_bytes(blake2b(key.encode() if isinstance(key, str) else key, digest_size=8).digest(), "big")
