@@ -110,9 +110,10 @@ def test_c12_slots_move_while_work_is_in_flight_and_no_key_is_lost_repeated_or_o
     one.close()
     first.join()
     fill(topic, 120)
-    until(lambda: len(log.calls) >= 360, "the other one has all slots now")
-    until(lambda: two.lag() == 0, "all is done")
-    assert log.offsets() == list(range(360))
+    # What "a" had taken and no handler had begun is not given out at all at most once, and all else is.
+    lost = 2 * 4 if delivery == "at-most-once" else 0
+    until(lambda: len(log.calls) >= 360 - lost and two.lag() == 0, "the other one has all slots now, and all is done")
+    assert len(log.offsets()) == len(set(log.offsets())) >= 360 - lost
     for key in KEYS:
         assert log.of(key) == sorted(log.of(key))
     assert log.twice == []
@@ -197,12 +198,16 @@ def test_c12_a_group_goes_from_partitions_to_keys_to_other_slots_and_back_withou
     for number, division in enumerate(divisions):
         last = number == len(divisions) - 1
         consumer = make(topic, f"c{number}", **more, **division)
-        enough = 400 if last else len(log.calls) + 40
+        enough = len(log.calls) + 40
         worker = Worker(consumer, handle=log.by(consumer.name))
         until(lambda enough=enough: len(log.calls) >= enough, "it does some of them")
+        if last:
+            until(lambda consumer=consumer: consumer.lag() == 0, "and the rest")
         consumer.close()
         worker.join()
-    assert log.offsets() == list(range(400)), "each of them once"
+    # A batch that was taken, and that no worker had yet when its consumer was closed, is not given out at all at most once.
+    lost = 4 * 8 if delivery == "at-most-once" else 0
+    assert len(log.offsets()) == len(set(log.offsets())) >= 400 - lost
     for key in KEYS:
         assert log.of(key) == sorted(log.of(key))
 
@@ -350,3 +355,17 @@ def test_order_none_is_refused_with_keys(memory: str) -> None:
         Consumer(memory, group="g", topics=[Topic(partitions=200)], claim="keys", slots=100)  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="slots"):
         Consumer(memory, group="g", topics=[Topic()], claim="keys", slots=0)  # type: ignore[list-item]
+
+
+def test_c4_no_handover_waits_for_a_batch_that_was_taken_and_that_nobody_has(make: Make) -> None:
+    topic = Topic()
+    fill(topic, 20)
+    consumer = make(topic, delivery="at-most-once", batch=4, barrier_timeout=600)
+    batch = consumer.next_batch(30)
+    assert batch is not None
+    consumer.put_back(batch)
+    closing = threading.Thread(target=consumer.close, daemon=True)
+    closing.start()
+    closing.join(120)
+    assert not closing.is_alive(), "it waits for a worker that there is not"
+    assert any("not-given-out" in problem for problem in consumer.health().problems)
