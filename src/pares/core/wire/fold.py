@@ -288,11 +288,9 @@ def _claim(world: World, offset: int, member: MemberState, record: records.Claim
 
 def may_take(world: World, member: MemberState, seat: Seat) -> bool:
     """Whether the member may hold it at all: eligible, ready, not draining, no second seat of one role, none under a
-    pause (R3, R13, R19), and of a partition that is divided none of another division than is held (C12)."""
+    pause (R3, R13, R19), none of a partition that is divided in another way (C12)."""
     return (
-        world.open(seat)
-        and not world.paused(seat[0])
-        and not member.draining
+        (world.open(seat) and not world.paused(seat[0]) and not member.draining)
         and member.id not in world.unready
         and world.may_hold(member, seat[0])
         and not world.holds_in_role(member.id, seat[0])

@@ -16,20 +16,22 @@ from collections import Counter
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
-from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
+from pares.core.wire.records import MAX_INT, MAX_SEATS, Seat
 from pares.core.wire.silences import Silences
 from pares.core.wire.states import (
     NOTHING_AHEAD,
     AheadState,
+    Frozen,
     MemberState,
     PauseState,
     RoleState,
     Run,
     SeatState,
+    Two,
     new_seat,
 )
 
@@ -49,35 +51,6 @@ session, still comes to a place every five sessions.
 
 Key = tuple[str, Any]
 """A part of the world: the name of its table and its key there."""
-
-
-class _Two(Struct, forbid_unknown_fields=True):
-    """What version 2 adds to a world."""
-
-    unready: dict[str, Text]
-    stride: Int
-    elders: Int
-    noted: tuple[Int, Int]
-    followed: dict[str, tuple[Int, Int]]
-    ahead: list[tuple[str, Index, AheadState]]
-    ranges: list[tuple[str, Index, tuple[Run, ...]]]
-
-
-class _Frozen(Struct, forbid_unknown_fields=True):
-    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
-
-    base: Base
-    last: Int
-    count: Int
-    placed: Int
-    highest: Int
-    members: list[MemberState]
-    seats: list[SeatState]
-    roles: list[RoleState]
-    pauses: list[PauseState]
-    gone: dict[str, Int]
-    two: _Two | UnsetType = UNSET
-    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
 
 
 class World:
@@ -381,7 +354,7 @@ class World:
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""
-        frozen = _Frozen(
+        frozen = Frozen(
             base=self.base,
             last=self.last,
             count=self.count,
@@ -396,7 +369,7 @@ class World:
         if self.in_force:
             ahead = [(*seat, self.ahead[seat]) for seat in sorted(self.ahead)]
             ranges = [(*seat, self.ranges[seat]) for seat in sorted(self.ranges)]
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
+            frozen.two = Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -448,7 +421,7 @@ def _cross_check(world: World) -> None:
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(_Frozen)
+_decoder = msgspec.json.Decoder(Frozen)
 
 
 def _still(part: Any) -> Any:
