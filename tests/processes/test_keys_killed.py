@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def wait(what: str, out: Path, enough: int, by: str | None = None) -> None:
 def test_consumers_by_keys_that_are_killed(tmp_path: Path, delivery: str) -> None:
     url, out = f"file://{tmp_path}/ledger", tmp_path / "handled"
     ledger = pares.open(url)
-    topic = ledger.topic("orders", partitions=1)
+    topic: Any = ledger.topic("orders", partitions=1)
     topic.append_many([b"x"] * RECORDS, 0, keys=[b"k%d" % (number % KEYS) for number in range(RECORDS)])
     names = ["a", "b", "c"]
     started = {
