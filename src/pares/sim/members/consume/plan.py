@@ -94,10 +94,10 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
     drawn |= {"ranges": not drawn["whole"] and ranges.random() < 0.3, "slots": ranges.choice((1, 2, 4, 7))}
     keyed = Random(f"{seed}/keys")
     slots, others = keyed.choice((1, 2, 3, 5)), keyed.choice(((0,), (0, 4), (7,)))
-    mixed = keyed.random() < 0.4
+    mixed = keyed.random() < 0.6
     drawn["divided"] = ()
-    if keyed.random() < 0.35 and not drawn["whole"] and not drawn["ranges"]:
-        drawn["divided"] = tuple(keyed.choice((slots, *others)) if mixed else slots for _ in range(members))
+    if keyed.random() < 0.4 and not drawn["whole"] and not drawn["ranges"]:
+        drawn["divided"] = tuple(keyed.choice(others) if mixed and place % 2 else slots for place in range(members))
     items = Random(f"{seed}/records")
     drawn |= {
         "one_by_one": items.random() < 0.5,
