@@ -162,7 +162,7 @@ def test_c12_ranges_wait_until_slots_of_keys_stand_at_one_offset() -> None:
     b.release(TWO[1], second, mark=12)
     c.claim(RANGES[0])
     world = world_of(paper)
-    assert uneven(world, whole(world))
+    assert uneven(world, WHOLE.role)
     assert holders(world) == {}
     assert "different offsets" in bar(world, RANGES[0])
     again = 1000 + b.claim(TWO[1])
@@ -180,6 +180,20 @@ def test_c12_no_range_is_given_while_slots_stand_apart() -> None:
     b.write(R.Range, v=2, seat=(RANGES[0], 0), token=held, after=0, count=10)
     b.write(R.Range, v=2, seat=(RANGES[0], 0), token=held, after=0, count=10)
     assert world_of(paper).ranges == {}
+
+
+def test_c12_divisions_are_kept_apart_also_when_the_partition_s_own_role_was_removed() -> None:
+    paper, [b, c] = topic_of("b~1", "c~1")
+    held = 1000 + b.claim(TWO[0])
+    b.role(WHOLE.role, removed=True)
+    assert (WHOLE.role, 0) not in world_of(paper).seats
+    c.claim(THREE[0])
+    c.claim(RANGES[0])
+    assert holders(world_of(paper)) == {TWO[0]: "b~1"}
+    b.release(TWO[0], held, mark=12)
+    assert begins(world_of(paper), (THREE[0], 0)) == (0, (Elsewhere(0, 2, 12, ()),))
+    c.claim(THREE[0])
+    assert holders(world_of(paper)) == {THREE[0]: "c~1"}
 
 
 # Where a term begins ---------------------------------------------------------------------------------------------------
@@ -200,7 +214,7 @@ def test_c12_another_division_begins_at_the_hindmost_slot_and_knows_what_the_oth
     for role, mark in marks.items():
         b.release(role, 1000 + b.claim(role), mark=mark)
     world = world_of(paper)
-    assert settled(world, whole(world)) == position(world, whole(world)) == 10
+    assert settled(world, WHOLE.role) == position(world, whole(world)) == 10
     known = {Elsewhere(0, 3, 30, ()), Elsewhere(2, 3, 20, ())}
     for role in (WHOLE.role, *TWO):
         at, elsewhere = begins(world, (role, 0))
@@ -212,7 +226,7 @@ def test_c12_a_division_some_of_whose_slots_nobody_has_held_says_nothing_of_the_
     paper, [b, _] = topic_of("b~1", "c~1")
     b.release(THREE[0], 1000 + b.claim(THREE[0]), mark=30)
     world = world_of(paper)
-    assert settled(world, whole(world)) == 0
+    assert settled(world, WHOLE.role) == 0
     assert begins(world, (TWO[0], 0)) == (0, (Elsewhere(0, 3, 30, ()),))
 
 
@@ -224,12 +238,12 @@ def test_c5_a_partition_is_rewound_with_its_slots_of_keys_and_no_slot_alone() ->
     b.release(TWO[0], tokens[TWO[0]], mark=30)
     b.beat(marks=((TWO[1], 0, tokens[TWO[1]], 20),))
     root.rewind((WHOLE.role, 0, 3))
-    assert settled(world_of(paper), whole(world_of(paper))) == 20, "one slot is held"
+    assert settled(world_of(paper), WHOLE.role) == 20, "one slot is held"
     b.write(R.Ahead, v=2, seat=(TWO[1], 0), token=tokens[TWO[1]], mark=20, done=(2, 5))
     b.release(TWO[1], tokens[TWO[1]])
     root.rewind((TWO[1], 0, 3))
     assert not may_rewind(world_of(paper), world_of(paper).seats[TWO[1], 0])
-    assert settled(world_of(paper), whole(world_of(paper))) == 20, "a slot is not rewound alone"
+    assert settled(world_of(paper), WHOLE.role) == 20, "a slot is not rewound alone"
     root.rewind((WHOLE.role, 0, 3))
     world = world_of(paper)
     assert {world.seats[role, 0].mark for role in (WHOLE.role, *TWO)} == {3}

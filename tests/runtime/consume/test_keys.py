@@ -14,6 +14,7 @@ import pares
 from pares.core.consume.names import place_of
 from pares.core.errors import ConfigError
 from pares.runtime.consume.consumer import Consumer
+from pares.runtime.consume.divided.keying import BESIDE, MOST_KEPT
 
 Make = Callable[..., Consumer]
 KEYS = [b"k%d" % number for number in range(12)]
@@ -196,15 +197,17 @@ def test_c12_a_group_goes_from_partitions_to_keys_to_other_slots_and_back_withou
         {"claim": "keys", "slots": 5},
     ]
     for number, division in enumerate(divisions):
-        last = number == len(divisions) - 1
         consumer = make(topic, f"c{number}", **more, **division)
-        enough = len(log.calls) + 40
-        worker = Worker(consumer, handle=log.by(consumer.name))
-        until(lambda enough=enough: len(log.calls) >= enough, "it does some of them")
-        if last:
-            until(lambda consumer=consumer: consumer.lag() == 0, "and the rest")
+        handle, last = log.by(consumer.name), number == len(divisions) - 1
+        enough = len(topic.logs[0]) if last else len(log.calls) + 40
+        parts = division.get("slots", 1)
+        until(lambda consumer=consumer, parts=parts: len(consumer.claims()) == parts, "it has all of the partition")
+        while len(log.calls) < enough and (not last or consumer.lag() > 0):
+            batch = consumer.next_batch(1)
+            if batch is not None:
+                handle(batch)
+                batch.done()
         consumer.close()
-        worker.join()
     # A batch that was taken, and that no worker had yet when its consumer was closed, is not given out at all at most once.
     lost = 4 * 8 if delivery == "at-most-once" else 0
     assert len(log.offsets()) == len(set(log.offsets())) >= 400 - lost
@@ -293,6 +296,12 @@ def test_c12_a_consumer_fetches_a_partition_once_for_all_its_slots(make: Make) -
     assert fetched == list(range(600))
 
 
+def kept(consumer: Consumer) -> int:
+    """Records that it keeps for slots that stay behind."""
+    pieces = consumer._feeder._keying._pieces.values()  # pyright: ignore[reportPrivateUsage]
+    return sum(len(part) for piece in list(pieces) for part in piece._of.values())  # pyright: ignore[reportPrivateUsage]
+
+
 def test_c12_a_slot_that_stays_behind_fetches_again_what_is_not_kept_and_memory_is_bounded(make: Make) -> None:
     topic = Topic()
     for number in range(400):
@@ -305,13 +314,41 @@ def test_c12_a_slot_that_stays_behind_fetches_again_what_is_not_kept_and_memory_
     slot = place_of(stuck, 0) % 4
     others = [at for at in range(400) if place_of(KEYS[at % len(KEYS)], at) % 4 != slot]
     until(lambda: set(others) <= set(handler.offsets()), "all other slots go on")
-    keying = consumer._feeder._keying  # pyright: ignore[reportPrivateUsage]
-    assert keying._bytes <= 50_000  # pyright: ignore[reportPrivateUsage]
+    assert kept(consumer) <= MOST_KEPT * 10_000 // 1000
     handler.go.set()
     until(lambda: sorted(handler.offsets()) == list(range(400)), "and then this one")
     until(lambda: consumer.lag() == 0, "all is done")
     consumer.close()
     running.join()
+
+
+def test_c12_records_without_payload_that_wait_for_a_slot_are_bounded_too(make: Make) -> None:
+    topic, count = Topic(), 600
+    for number in range(count):
+        topic.append("", key=KEYS[number % len(KEYS)])
+    consumer = keyed(make, topic, batch=10, batch_bytes=10_000, slots=4)
+    slot = place_of(KEYS[0], 0) % 4
+    others = {at for at in range(count) if place_of(KEYS[at % len(KEYS)], at) % 4 != slot}
+    seen: set[int] = set()
+    held = None
+    while not others <= seen:
+        batch = consumer.next_batch(30)
+        assert batch is not None
+        if place_of(batch.records[0].key, 0) % 4 == slot:
+            assert held is None, "of a slot one batch is out at a time"
+            held = batch
+            continue
+        seen.update(record.offset for record in batch.records)
+        batch.done()
+    assert held is not None
+    assert 0 < kept(consumer) <= MOST_KEPT * 10_000 // BESIDE
+    held.done()
+    seen.update(record.offset for record in held.records)
+    while len(seen) < count:
+        batch = consumer.next_batch(30)
+        assert batch is not None
+        seen.update(record.offset for record in batch.records)
+        batch.done()
 
 
 def test_c12_claims_and_lag_say_what_they_count(make: Make) -> None:

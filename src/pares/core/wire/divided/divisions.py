@@ -30,17 +30,15 @@ def barred(world: World, role: str) -> bool:
 def bar(world: World, role: str) -> str:
     """Why the role of a partition, or of a slot, takes no holder; "" if it may."""
     part = part_of(role)
-    whole = world.seats.get((role if part is None else part.whole, 0))
-    if whole is None:
-        return ""
-    mine = -1 if part is None else part.slots
-    if mine > 0 and whole.holder is not None:
+    name, mine = (role, -1) if part is None else (part.whole, part.slots)
+    whole = world.seats.get((name, 0))
+    if mine > 0 and whole is not None and whole.holder is not None:
         return f"{whole.holder} holds it as a whole"
-    for seat, other in world.siblings.of(whole.role).items():
+    for seat, other in world.siblings.of(name).items():
         why = _bars(world, mine, world.seats[seat], other.slots)
         if why:
             return why
-    if mine == 0 and uneven(world, whole):
+    if mine == 0 and uneven(world, name):
         return "its slots of keys stand at different offsets: let them be worked off, or rewind it to one position"
     return ""
 

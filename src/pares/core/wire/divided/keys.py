@@ -61,20 +61,24 @@ def reached(seat: SeatState) -> int:
     return max(seat.mark, seat.taken)
 
 
-def settled(world: World, whole: SeatState) -> int:
-    """Nothing is left to do before it in a partition, whatever belongs to whom. `whole`: the partition's own seat."""
-    ends = [reached(whole)]
-    for slots, seats in _of_keys(world, whole.role).items():
+def settled(world: World, role: str) -> int:
+    """Nothing is left to do before it in a partition, whatever belongs to whom. `role`: the partition's own, which may be
+    removed while slots of it are there."""
+    whole = world.seats.get((role, 0))
+    ends = [0 if whole is None else reached(whole)]
+    for slots, seats in _of_keys(world, role).items():
         if len(seats) == slots:
             ends.append(min(reached(seat) for _, seat in seats))
     return max(ends)
 
 
-def elsewhere(world: World, whole: SeatState, slots: int, position: int) -> list[Elsewhere]:
+def elsewhere(world: World, role: str, slots: int, position: int) -> list[Elsewhere]:
     """What other divisions say is done at and above a position; for a term of the division into `slots` slots, 0 for the
     partition's own seat."""
     found: list[Elsewhere] = []
-    for others, seats in {0: [(0, whole)], **_of_keys(world, whole.role)}.items():
+    whole = world.seats.get((role, 0))
+    divisions = _of_keys(world, role) if whole is None else {0: [(0, whole)], **_of_keys(world, role)}
+    for others, seats in divisions.items():
         for slot, seat in seats if others != slots else ():
             ahead = world.ahead.get(seat.seat)
             done = Elsewhere(slot, max(others, 1), reached(seat), () if ahead is None else ahead.done)
@@ -86,18 +90,17 @@ def elsewhere(world: World, whole: SeatState, slots: int, position: int) -> list
 def begins(world: World, seat: Seat) -> tuple[int, tuple[Elsewhere, ...]]:
     """Where a term of a seat begins (C2), and what is known to be done above that, though not by the seat."""
     state, part = world.seats[seat], part_of(seat[0])
-    whole = state if part is None else world.seats.get((part.whole, 0))
-    slots = 0 if part is None else part.slots
-    if whole is None or (part is not None and not part.slots):
+    whole, slots = (seat[0], 0) if part is None else (part.whole, part.slots)
+    if part is not None and not slots:
         return reached(state), ()  # a slot of ranges
     position = max(reached(state), settled(world, whole))
     return position, tuple(elsewhere(world, whole, slots, position))
 
 
-def uneven(world: World, whole: SeatState) -> bool:
+def uneven(world: World, role: str) -> bool:
     """Whether some slot of keys has done what other slots that stand beside it have not: no one position says what is done."""
-    even = settled(world, whole)
-    for seats in _of_keys(world, whole.role).values():
+    even = settled(world, role)
+    for seats in _of_keys(world, role).values():
         for _, seat in seats:
             ahead = world.ahead.get(seat.seat)
             if reached(seat) > even or (ahead is not None and ahead.done and ahead.done[-1][1] > even):

@@ -38,7 +38,7 @@ def slots(world: World, role: str) -> Iterator[SeatState]:
 def frontier(world: World, whole: SeatState) -> int:
     """Where all ranges of a partition end so far, and the next one begins. `whole`: the partition's own seat."""
     ends = (runs[-1][1] for slot in slots(world, whole.role) if (runs := world.ranges.get(slot.seat)))
-    return max((settled(world, whole), *ends))
+    return max((settled(world, whole.role), *ends))
 
 
 def allot(world: World, slot: SeatState, record: Range) -> None:
@@ -47,7 +47,7 @@ def allot(world: World, slot: SeatState, record: Range) -> None:
     of its keys stand at different offsets (C12)."""
     part, runs = part_of(slot.role), world.ranges.get(slot.seat, ())
     whole = None if part is None or part.slots else world.seats.get((part.whole, 0))
-    if whole is None or whole.holder is not None or uneven(world, whole):
+    if whole is None or whole.holder is not None or uneven(world, whole.role):
         return
     if record.after != (runs[-1][1] if runs else 0) or len(runs) >= MAX_OPEN:
         return

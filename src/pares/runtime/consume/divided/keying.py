@@ -4,7 +4,8 @@ division has done.
 The slots of a partition that a consumer holds read it together: what one of them has fetched is kept in pieces, each taken
 apart by slots once, and serves the others when they come to it. So a partition is fetched once by each consumer that holds
 slots of it, as long as these are no further apart than the pieces that are kept; one that is, because its handler takes its
-time, fetches what it needs again. The pieces of all partitions have `MOST_KEPT` times `batch_bytes` of payload at most.
+time, fetches what it needs again. The pieces of all partitions have `MOST_KEPT` times `batch_bytes` at most, what a record takes
+beside its key and payload included.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from pares.runtime.consume.tenancy import Tenancy
 
 MOST_KEPT: Final = 4
 """Fetches of `batch_bytes` each that are kept for other slots."""
+BESIDE: Final = 250
+"""Bytes that a record takes beside its key and payload, about. [where payloads are empty, as those of deletions are, pieces
+count for nothing, and a slot that stays behind has all of them kept]"""
 
 
 class Piece:
@@ -29,7 +33,7 @@ class Piece:
     def __init__(self, first: int, fetched: Fetched, slots: int) -> None:
         self.first = first
         self.next = fetched.next
-        self.bytes = sum(len(record.payload) for record in fetched.records)
+        self.bytes = sum(BESIDE + len(record.key or b"") + len(record.payload) for record in fetched.records)
         self._of: dict[int, list[Record]] = {}
         for record in fetched.records:
             self._of.setdefault(place_of(record.key, record.offset) % slots, []).append(record)

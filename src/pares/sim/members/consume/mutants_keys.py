@@ -45,8 +45,8 @@ def _knows_of_its_own_seat_alone() -> list[Patch]:
 
 
 def _settled_by_one_slot() -> list[Patch]:
-    def settled(world: Any, whole: Any) -> int:
-        return max(reached(whole), *(reached(part) for part in keys.parts(world, whole.role)), 0)
+    def settled(world: Any, role: str) -> int:
+        return max(reached(each) for each in (world.seats[role, 0], *keys.parts(world, role)))
 
     return [(module, "settled", settled) for module in (keys, ranges)]
 
