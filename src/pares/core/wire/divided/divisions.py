@@ -35,7 +35,7 @@ def bar(world: World, role: str) -> str:
     if mine > 0 and whole is not None and whole.holder is not None:
         return f"{whole.holder} holds it as a whole"
     for seat, other in world.siblings.of(name).items():
-        why = _bars(world, mine, world.seats[seat], other.slots)
+        why = "" if other.slots == mine else _bars(world, mine, world.seats[seat], other.slots)
         if why:
             return why
     if mine == 0 and uneven(world, name):
@@ -44,9 +44,9 @@ def bar(world: World, role: str) -> str:
 
 
 def _bars(world: World, mine: int, seat: SeatState, slots: int) -> str:
-    """Whether a slot bars seats of a division: of so many slots of keys, 0 for slots of ranges, -1 for the partition as a
-    whole. `slots`: its own."""
-    if slots == mine or (slots == 0 and mine == -1):
+    """Whether a slot bars seats of another division: of so many slots of keys, 0 for slots of ranges, -1 for the partition as
+    a whole. `slots`: its own."""
+    if slots == 0 and mine == -1:
         return ""
     if seat.holder is not None:
         return f"{seat.holder} holds a slot of " + (f"its keys in {slots} slots" if slots else "ranges")

@@ -4,8 +4,8 @@ division has done.
 The slots of a partition that a consumer holds read it together: what one of them has fetched is kept in pieces, each taken
 apart by slots once, and serves the others when they come to it. So a partition is fetched once by each consumer that holds
 slots of it, as long as these are no further apart than the pieces that are kept; one that is, because its handler takes its
-time, fetches what it needs again. The pieces of all partitions have `MOST_KEPT` times `batch_bytes` at most, what a record takes
-beside its key and payload included.
+time, fetches what it needs again. The pieces of all partitions have `MOST_KEPT` times `batch_bytes` at most, what a
+record takes beside its key and payload included.
 """
 
 from __future__ import annotations
