@@ -64,9 +64,8 @@ class Shares(Moves):
             full = mine.most is not None and len(units) >= mine.most and unit not in units
             partition = Partition.of(take.seat[0])
             mine_to_take = take.seat[0] in self.willing and partition is not None and mine.takes(partition)
-            mine_to_take = mine_to_take and (
-                mine.keys == 0 or world.in_force
-            )  # before, seats of two divisions could be held
+            if mine.keys and not world.in_force:
+                mine_to_take = False  # seats of two divisions could be held (C12)
             if not take.free and (not mine_to_take or full or self._leaves_alone(world, take.seat, now)):
                 continue
             chosen.append(take)
