@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,31 @@ def test_at_the_same_instant_one_wins(log: Scribe, tmp_path: Path, monkeypatch: 
     with pytest.raises(Overtaken):
         slow.update(url)
     assert [row["offset"] for row in rows(slow, "records")] == list(range(25))
+
+
+def test_writers_that_race_bring_everything_once(log: Scribe, tmp_path: Path) -> None:
+    """Three at once, each of which goes on after it was overtaken; and one that sweeps."""
+    url = saved(log, tmp_path / "l.db")
+    kept = history(None, tmp_path / "h")
+
+    def write(most: int) -> int:
+        overtaken = 0
+        while True:
+            try:
+                if history(None, kept.path).update(url, max_records=most) is None:
+                    return overtaken
+            except Overtaken:
+                overtaken += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, most) for most in (3, 4, 5)]
+        sweeper = pool.submit(lambda: [kept.sweep() for _ in range(20)])
+        # However they came to turn about: it ends, and nobody fails of anything else.
+        assert all(writer.result(120) >= 0 for writer in writers)
+        assert sweeper.result(120) == [[]] * 20
+    assert [row["offset"] for row in rows(kept, "records")] == list(range(len(log.entries)))
+    assert kept.check() == []
+    assert judged(kept) == straightly(url)
 
 
 def test_a_lower_token_is_refused(log: Scribe, tmp_path: Path) -> None:
