@@ -14,7 +14,7 @@ from pares.ledger import open as open_ledger
 from pares.spark.facts.claims import history
 from pares.spark.source import LedgerSource, batch
 from pares.spark.source.columns import FOLDED
-from pares.spark.source.ledger import PUSHDOWN, register
+from pares.spark.source.ledger import PUSHDOWN, make_known, register
 from pares.spark.source.options import Options, options
 
 if TYPE_CHECKING:
@@ -128,9 +128,12 @@ def test_conditions_cut_what_is_read(spark: SparkSession, tmp_path: Path, log: S
         def reader(self, schema: Any) -> Reader:
             return Reader(self._told())
 
+    register(spark)
+    spark.createDataFrame([(1,)], "a int").count()
     own = spark.newSession()
     own.conf.set(PUSHDOWN, "true")
-    own.dataSource.register(Source)
+    # Beside a session that knows the name and is the active one.
+    make_known(own, Source)
     frame = own.read.format("pares").option("partitions", "all").load(url.partition("?")[0])
     rows = frame.where("partition = 1 AND offset >= 10 AND offset < 14").select("offset").toArrow().to_pylist()
     assert [row["offset"] for row in rows] == [10, 11, 12, 13]

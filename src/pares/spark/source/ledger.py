@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from pares.core.errors import CapabilityError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSourceStreamReader
 
+_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -86,4 +88,17 @@ def register(spark: SparkSession) -> None:
     this is called: without it, Spark refuses sources that take conditions, and no setting of the session is changed here.
     """
     pushes = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
-    spark.dataSource.register(_Pushing if pushes else LedgerSource)
+    make_known(spark, _Pushing if pushes else LedgerSource)
+
+
+def make_known(spark: SparkSession, source: type[DataSource]) -> None:
+    """Makes a source known to this session by its name, also where another one knows it."""
+    try:
+        spark.dataSource.register(source)
+    except PySparkException as error:
+        if error.getCondition() != _THERE:
+            raise
+        # Spark looks for the name in the session that is the active one, and takes it for one of its own if it is there. Any
+        # frame that is made makes its session the active one.
+        spark.createDataFrame([], "nothing int")
+        spark.dataSource.register(source)
