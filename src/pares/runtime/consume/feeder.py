@@ -344,6 +344,11 @@ class Feeder:
         self._known[topic] = there
         self.member.request(ev.Willing(self.roles()))
 
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Of the partitions that it works on as a whole, by topic and number: everything before is done."""
+        whole = (each for each in list(self.tenancies.values()) if each.ranges is None)
+        return {(each.partition.topic, each.partition.number): each.progress.position for each in whole}
+
     def roles(self) -> tuple[str, ...]:
         """Of all partitions that the topics have, as far as is known. Raises `ConfigError` if a group can't have so many."""
         partitions = [partition for known in self._known.values() for partition in known]
