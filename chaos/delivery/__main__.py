@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chaos.delivery import report
-from chaos.delivery.grounds import Files, OnKafka
+from chaos.delivery.faults import OF_WORKERS
+from chaos.delivery.grounds import ON_BROKERS, Files, OnKafka
 from chaos.delivery.judge import Verdict
 from chaos.delivery.plan import MUTANTS, PLAIN, WAYS, Mutant, Plan, Way
 from chaos.delivery.run import Tell, run
@@ -60,6 +61,16 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--session", type=float, default=usual.session, metavar="S", help=f"of all groups ({usual.session:g})"
     )
+    parser.add_argument(
+        "--trip",
+        type=float,
+        default=usual.trip,
+        metavar="S",
+        help=f"how long {usual.batch} records take ({usual.trip:g})",
+    )
+    parser.add_argument(
+        "--kind", action="append", choices=(*OF_WORKERS, *ON_BROKERS), default=[], help="only this fault; repeatable"
+    )
     parser.add_argument("--seed", type=int, default=usual.seed, metavar="S", help=f"({usual.seed})")
     parser.add_argument(
         "--mutant", choices=get_args(Mutant), help="workers that break a promise on purpose: the run has to fail"
@@ -71,8 +82,10 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         parser.error("--rounds and --rate are 1 or more, --faults 0 or more, --session 0.1 to 60")
     if not 2 <= options.workers <= 16 or not 1 <= options.partitions <= 64 or not 0 < options.seconds <= 86400:
         parser.error("--workers is 2 to 16, --partitions 1 to 64, --seconds more than 0")
-    if options.ledger == "file" and PLAIN in options.only:
-        parser.error(f"--only {PLAIN!r} is for --ledger kafka")
+    if not 0 <= options.trip <= 10:
+        parser.error("--trip is 0 to 10")
+    if options.ledger == "file" and (PLAIN in options.only or not set(options.kind) <= set(OF_WORKERS)):
+        parser.error(f"--only {PLAIN!r}, and faults but {', '.join(OF_WORKERS)}, are for --ledger kafka")
     return options
 
 
@@ -116,6 +129,8 @@ def _round(options: argparse.Namespace, seed: int, folder: Path, tell: Tell) -> 
         faults=options.faults,
         rate=options.rate,
         session=options.session,
+        trip=options.trip,
+        kinds=tuple(options.kind),
         seed=seed,
         mutant=options.mutant,
     )

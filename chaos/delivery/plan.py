@@ -36,6 +36,8 @@ class Plan(Struct, frozen=True):
     session: float = 2.0
     batch: int = 20
     trip: float = 0.05
+    kinds: tuple[str, ...] = ()
+    """Of faults; none: all that can be made."""
     seed: int = 1
     mutant: Mutant | None = None
     patience: float = 120.0

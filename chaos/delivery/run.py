@@ -84,7 +84,7 @@ def _way(ground: Ground, plan: Plan, way: Way, tell: Tell) -> Verdict:
 def _storm(ground: Ground, plan: Plan, faults: dict[str, int], tell: Tell) -> None:
     """So many faults, spread over the time."""
     dice = random.Random(plan.seed)
-    kinds, began = schedule(ground.kinds, plan.faults, plan.seed), time.monotonic()
+    kinds, began = schedule(plan.kinds or ground.kinds, plan.faults, plan.seed), time.monotonic()
     pace = plan.seconds / max(1, plan.faults)
     for number, kind in enumerate(kinds):
         time.sleep(max(0.0, began + number * pace - time.monotonic()))
