@@ -54,6 +54,7 @@ def _way(ground: Ground, plan: Plan, way: Way, tell: Tell) -> Verdict:
     began = time.monotonic()
     try:
         with ground.producing(topic, plan):
+            tell("begins", 0.0)
             crew.begin_all()
             _until(crew.all_work, plan.patience, lambda: crew.look())
             _storm(ground, plan, faults, tell)

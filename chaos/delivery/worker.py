@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ import msgspec
 import pares
 from chaos.delivery.journal import Journal
 from chaos.delivery.plan import GROUP, PLAIN, SCHEMA, Task
-from pares.core.errors import Stale
+from pares.core.errors import LedgerUnavailable, Stale
 from pares.fence import SqlFence
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 FLUSHES: Final = 5
 """A flush comes behind so many batches: what was done before may not come again."""
+PAUSE: Final = 0.5
+"""Seconds between two attempts to begin."""
 ROW: Final = "INSERT INTO booked VALUES (?, ?, ?, ?)"
 
 
@@ -41,6 +44,15 @@ def connected(sink: str) -> sqlite3.Connection:
     return connection
 
 
+def begun(make: Callable[[], pares.Consumer]) -> pares.Consumer:
+    """As soon as brokers answer."""
+    while True:
+        try:
+            return make()
+        except LedgerUnavailable:
+            time.sleep(PAUSE)
+
+
 class Worker:
     """Of a pares group."""
 
@@ -50,16 +62,18 @@ class Worker:
         delivery: Any = "at-most-once" if task.way == "at-most-once" else "at-least-once"
         if task.mutant == "takes-nothing":
             delivery = "at-least-once"
-        self.consumer = pares.Consumer(
-            task.ledger,
-            group=GROUP,
-            topics=task.topic,
-            source=task.source or None,
-            name=task.name,
-            batch=task.batch,
-            delivery=delivery,
-            session=task.session,
-            settle=task.session / 2,
+        self.consumer = begun(
+            lambda: pares.Consumer(
+                task.ledger,
+                group=GROUP,
+                topics=task.topic,
+                source=task.source or None,
+                name=task.name,
+                batch=task.batch,
+                delivery=delivery,
+                session=task.session,
+                settle=task.session / 2,
+            )
         )
         self.database = connected(task.sink) if task.way == "fenced" else None
         self.fence = SqlFence(group=GROUP)
@@ -74,15 +88,21 @@ class Worker:
                     self.book(batch, self.database)
                 else:
                     self.book_behind_the_fence(batch, self.database)
-                if number % FLUSHES == 0:
-                    self.consumer.flush()
-                    if batch:
-                        self.journal.kept(batch.partition, batch.token)
+                if number % FLUSHES == 0 and self.flushed() and batch:
+                    self.journal.kept(batch.partition, batch.token)
+
+    def flushed(self) -> bool:
+        """With the ledger out of reach there is nothing to do but to go on."""
+        try:
+            self.consumer.flush()
+        except LedgerUnavailable:
+            return False
+        return True
 
     def work(self, batch: Batch) -> None:
         if self.task.mutant == "marks-first":
             batch.done()
-            self.consumer.flush()
+            self.flushed()
         for record in batch.records:
             time.sleep(self.task.trip / len(batch))
             self.journal.did(batch.partition, batch.token, record.offset)

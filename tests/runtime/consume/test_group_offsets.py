@@ -149,7 +149,8 @@ def test_what_can_not_be_committed_is_refused_at_once(
 def test_on_kafka_tools_see_the_lag_and_a_group_with_members_keeps_its_own(kafka: Any, memory: str) -> None:
     from confluent_kafka import Consumer as Plain
     from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     topic, group = f"t-{uuid.uuid4().hex[:8]}", f"lag {uuid.uuid4().hex[:8]} / ü"
     admin: Any = AdminClient({"bootstrap.servers": kafka.bootstrap})
