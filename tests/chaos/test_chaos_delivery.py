@@ -1,4 +1,4 @@
-"""`make delivery` in short: real workers that are killed and frozen keep each promise, and a rule that is broken is found out."""
+"""`make delivery` in short: workers that are killed and frozen keep each promise, and a rule that is broken is found out."""
 
 from __future__ import annotations
 
