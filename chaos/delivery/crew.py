@@ -51,6 +51,19 @@ class Crew:
         journals = {path.stem.rpartition("-")[0] for path in self.folder.glob("*.journal") if path.stat().st_size}
         return journals >= set(self.places)
 
+    def quiet(self, seconds: float) -> Callable[[], bool]:
+        """To be asked again and again: whether nobody has written anything down for so long."""
+        seen, since = -1, time.monotonic()
+
+        def look() -> bool:
+            nonlocal seen, since
+            written = sum(path.stat().st_size for path in self.folder.glob("*.journal"))
+            if written != seen:
+                seen, since = written, time.monotonic()
+            return time.monotonic() - since >= seconds
+
+        return look
+
     def one_that_runs(self) -> str:
         """Picked by chance."""
         self.look()

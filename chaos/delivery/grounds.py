@@ -92,11 +92,12 @@ class Ground(ABC):
         return len(there) == partitions and all(there[number] >= end for number, end in enumerate(ends))
 
     def begins(self, way: Way) -> dict[Term, Begin]:
-        """Where each term began, as the group's log has it at that place."""
+        """Where each term began, as the group's log has it at that place, and what was taken in it."""
         found: dict[Term, Begin] = {}
         with contextlib.closing(pares.open(self.urls(way)[0])) as ledger:
             reader = Reader(GROUP)
             reader.attach(ledger.start(), 0)
+            taken: dict[tuple[str, int], int] = {}
             while entries := ledger.read(reader.position, 0, CHUNK):
                 for entry in entries:
                     for change in reader.feed([entry]):
@@ -106,6 +107,13 @@ class Ground(ABC):
                         seat, ahead = reader.world.seats[change.seat], reader.world.ahead.get(change.seat)
                         done = () if ahead is None else ahead.done
                         found[partition.number, change.token] = Begin(max(seat.mark, seat.taken), done)
+                    for seat in reader.world.seats.values():
+                        before = taken.get(seat.seat, 0)
+                        if seat.taken > before:
+                            taken[seat.seat] = seat.taken
+                            partition = Partition.of(seat.role)
+                            if partition is not None and (begin := found.get((partition.number, seat.token))):
+                                begin.took.append((max(before, begin.position), seat.taken))
         return found
 
 

@@ -3,19 +3,21 @@
 | way | lost | repeated | in order |
 |---|---|---|---|
 | at-least-once | none | only what was unmarked when a term began, and nothing that was done before a flush | yes |
-| at-most-once | what a dead worker had taken | none | in each term |
-| fenced | none | none | yes |
+| at-most-once | what stands last among what a term had taken | none | in each term |
+| fenced | none | none | yes, and terms too |
 | plain group | counted | counted | counted |
 
 *Lost* is a record of the topic without an effect; *repeated* counts effects of a record but the first. *Out of order* counts
 records whose first effect came after that of a later record of their partition. What is *unmarked* when a term begins is what
-was given out before, and is not below the position, nor among what is done above it, as the group's log has them there.
+was given out in earlier terms, and is not below the position, nor among what is done above it, as the group's log has them
+there: marks that the log did not have by then came too late, whenever they were sent. In each pares way an effect belongs to a
+term in which its record was given out, once; so each repetition is that of a record which was unmarked when its term began.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.delivery.journal import Line
@@ -25,16 +27,20 @@ Place = tuple[int, int]
 """Partition and offset."""
 Term = tuple[int, int]
 """Partition and token."""
+Effect = tuple[int, int, int]
+"""Partition, offset, and the token of the term that it was done in."""
 SHOWN = 5
 """Of each kind of what is wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Begin:
-    """Where the group's log lets a term begin: all below `position` is marked or taken, and so are these runs above it."""
+    """Where the group's log lets a term begin: all below `position` is marked or taken, and so are these runs above it.
+    `took`: what was taken in this term, from an offset up to another one."""
 
     position: int
     done: tuple[tuple[int, int], ...] = ()
+    took: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def marked(self, offset: int) -> bool:
         return offset < self.position or any(first <= offset < upto for first, upto in self.done)
@@ -72,22 +78,16 @@ def judge(
     topic: Iterable[Place],
     lines: Sequence[Line],
     begins: Mapping[Term, Begin],
-    rows: Sequence[Place] | None = None,
+    rows: Sequence[Effect] | None = None,
 ) -> Verdict:
     """`topic`: what stands in it; `lines`: of all workers, by time; `begins`: of each term, by the group's log; `rows`: of the
     sink in the order of their commits, where effects are rows."""
     there = set(topic)
-    effects = [(line.partition, line.offsets[0]) for line in lines if line.kind == "did"] if rows is None else [*rows]
+    effects = [(line.partition, line.offsets[0], line.token) for line in lines if line.kind == "did"]
+    effects = effects if rows is None else [*rows]
     found = Verdict(way, len(there), effects=len(effects))
-    counts: dict[Place, int] = defaultdict(int)
-    highest: dict[int, int] = {}
-    late: list[Place] = []
-    for partition, offset in effects:
-        counts[partition, offset] += 1
-        if counts[partition, offset] == 1:
-            if offset < highest.get(partition, -1):
-                late.append((partition, offset))
-            highest[partition] = max(offset, highest.get(partition, -1))
+    counts = Counter((partition, offset) for partition, offset, _ in effects)
+    late = _late((partition, offset) for partition, offset, _ in effects)
     lost, twice = sorted(there - counts.keys()), sorted(place for place, count in counts.items() if count > 1)
     found.given = sum(len(line.offsets) for line in lines if line.kind == "given")
     found.lost, found.out_of_order = len(lost), len(late)
@@ -97,6 +97,7 @@ def judge(
         return found
     found.terms = len({(line.partition, line.token) for line in lines})
     _terms(found, lines, begins)
+    _effects(found, effects, lines)
     if way != "at-most-once":
         found.says("records lost", lost)
         found.says("records done out of order", late)
@@ -106,7 +107,51 @@ def judge(
         found.broken.append(f"{found.repeated} repeated, and {found.allowed} were unmarked when a term began")
     if way == "at-most-once":
         _given_once(found, lines)
+        _taken(found, lines, begins, set(lost))
+    if way == "fenced":
+        found.says("rows written in a term that another had followed", sorted(_overtaken(effects)))
     return found
+
+
+def _late(effects: Iterable[Place]) -> list[Place]:
+    """Those whose first effect came after that of a later one."""
+    seen: set[Place] = set()
+    highest: dict[int, int] = {}
+    late: list[Place] = []
+    for partition, offset in effects:
+        if (partition, offset) not in seen:
+            seen.add((partition, offset))
+            if offset < highest.get(partition, -1):
+                late.append((partition, offset))
+            highest[partition] = max(offset, highest.get(partition, -1))
+    return late
+
+
+def _overtaken(effects: Iterable[Effect]) -> Iterator[Place]:
+    newest: dict[int, int] = {}
+    for partition, offset, token in effects:
+        if token < newest.get(partition, 0):
+            yield partition, offset
+        newest[partition] = max(token, newest.get(partition, 0))
+
+
+def _effects(found: Verdict, effects: Sequence[Effect], lines: Sequence[Line]) -> None:
+    """Each belongs to a term in which its record was given out, is the only one there, and comes in order there."""
+    given = {(line.partition, at, line.token) for line in lines if line.kind == "given" for at in line.offsets}
+    counts = Counter(effects)
+    last: dict[Term, int] = {}
+    backwards: list[Place] = []
+    for partition, offset, token in effects:
+        if offset < last.get((partition, token), -1):
+            backwards.append((partition, offset))
+        last[partition, token] = offset
+    found.says("records done that were not given out in that term", sorted(_places(counts.keys() - given)))
+    found.says("records done more than once in a term", sorted(_places(e for e, n in counts.items() if n > 1)))
+    found.says("records done backwards in a term", backwards)
+
+
+def _places(effects: Iterable[Effect]) -> list[Place]:
+    return [(partition, offset) for partition, offset, _ in effects]
 
 
 def _terms(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin]) -> None:
@@ -126,12 +171,14 @@ def _terms(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin]) 
             said[mine] += line.offsets
         elif line.kind == "kept":
             for offset in said.pop(mine, []):
-                flushed.setdefault((line.partition, offset), line.token)
+                place = (line.partition, offset)
+                flushed[place] = min(line.token, flushed.get(place, line.token))
         elif line.kind == "given":
             given[line.partition][line.token].update(line.offsets)
-            if line.offsets[0] <= last.get(mine, -1):
-                backwards.append(f"{line.partition}:{line.offsets[0]} to {line.worker}")
-            last[mine] = line.offsets[-1]
+            for offset in line.offsets:
+                if offset <= last.get(mine, -1):
+                    backwards.append(f"{line.partition}:{offset} to {line.worker}")
+                last[mine] = offset
     unlogged: list[Term] = []
     marked: list[str] = []
     again: list[str] = []
@@ -147,9 +194,17 @@ def _terms(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin]) 
             again += [f"{partition}:{at}" for at in sorted(offsets) if flushed.get((partition, at), token) < token]
             before |= offsets
     found.says("terms (partition, token) that the log never gave", sorted(unlogged))
+    found.says("terms that two workers were given records in", _shared(lines))
     found.says("records given out though they were marked", marked)
     found.says("records given out backwards in a term", backwards)
     found.says("records given out again though a flush had written them down", again)
+
+
+def _shared(lines: Sequence[Line]) -> list[Term]:
+    workers: dict[Term, set[str]] = defaultdict(set)
+    for line in lines:
+        workers[line.partition, line.token].add(line.worker)
+    return sorted(term for term, names in workers.items() if len(names) > 1)
 
 
 def _given_once(found: Verdict, lines: Sequence[Line]) -> None:
@@ -158,3 +213,23 @@ def _given_once(found: Verdict, lines: Sequence[Line]) -> None:
         for offset in line.offsets if line.kind == "given" else ():
             counts[line.partition, offset] += 1
     found.says("records given out more than once", sorted(place for place, count in counts.items() if count > 1))
+
+
+def _taken(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin], lost: set[Place]) -> None:
+    """What is given out was taken in that term; and what is lost is the end of what a term had taken: then its worker had no
+    more to do with it. A worker that leaves something out, and goes on, has broken a promise."""
+    taken = {
+        (partition, offset, token)
+        for (partition, token), begin in begins.items()
+        for first, upto in begin.took
+        for offset in range(first, upto)
+    }
+    given = {(line.partition, at, line.token) for line in lines if line.kind == "given" for at in line.offsets}
+    found.says("records given out that were not taken in that term", sorted(_places(given - taken)))
+    furthest: dict[Term, int] = {}
+    for partition, offset, token in taken:
+        if (partition, offset) not in lost:
+            furthest[partition, token] = max(offset, furthest.get((partition, token), -1))
+    amid = [(p, at) for p, at, token in taken if (p, at) in lost and at < furthest.get((p, token), -1)]
+    found.says("records lost in the midst of what a term had taken", sorted(amid))
+    found.says("records lost that nobody had taken", sorted(lost - set(_places(taken))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import time
@@ -13,7 +14,7 @@ from chaos.delivery.crew import Crew
 from chaos.delivery.faults import LASTS
 from chaos.delivery.grounds import Ground
 from chaos.delivery.journal import lines
-from chaos.delivery.judge import Place, Verdict, judge
+from chaos.delivery.judge import Effect, Verdict, judge
 from chaos.delivery.plan import MUTANTS, PLAIN, TOPIC, Plan, Task, Way
 from chaos.run import schedule
 from pares.core.errors import LedgerUnavailable
@@ -51,18 +52,22 @@ def _way(ground: Ground, plan: Plan, way: Way, tell: Tell) -> Verdict:
     ground.crew = crew = Crew(folder, places, task, ground.command, plan.seed)
     faults: dict[str, int] = {}
     notes: list[str] = []
+    unfinished: list[str] = []
     began = time.monotonic()
     try:
         with ground.producing(topic, plan):
             tell("begins", 0.0)
             crew.begin_all()
-            _until(crew.all_work, plan.patience, lambda: crew.look())
-            _storm(ground, plan, faults, tell)
+            if not _until(crew.all_work, plan.patience, crew.look):
+                notes.append(f"some workers were given nothing within {plan.patience:g} s")
+            notes += _storm(ground, plan, faults, tell)
         tell("is worked off", 0.9)
         crew.look()
         off = _until(lambda: ground.worked_off(way, topic, plan.partitions), plan.patience, crew.look)
         if not off:
-            notes.append(f"not worked off within {plan.patience:g} s after the last fault")
+            unfinished.append(f"not worked off within {plan.patience:g} s after the last fault")
+        # With at most once positions are at the ends when the last records are taken, and they are done after that.
+        _until(crew.quiet(plan.session), plan.patience, crew.look)
         tell("is judged", 0.95)
     finally:
         crew.end()
@@ -74,27 +79,30 @@ def _way(ground: Ground, plan: Plan, way: Way, tell: Tell) -> Verdict:
         _rows(sink) if way == "fenced" else None,
     )
     verdict.faults, verdict.seconds = faults, time.monotonic() - began
-    verdict.notes += crew.fallen
+    verdict.notes += [*crew.fallen, *notes]
     if way != PLAIN:
-        verdict.broken += notes
+        verdict.broken += unfinished
     else:
-        verdict.notes += notes
+        verdict.notes += unfinished
     return verdict
 
 
-def _storm(ground: Ground, plan: Plan, faults: dict[str, int], tell: Tell) -> None:
-    """So many faults, spread over the time."""
+def _storm(ground: Ground, plan: Plan, faults: dict[str, int], tell: Tell) -> list[str]:
+    """So many faults, spread over the time. What should be known of them."""
+    notes: list[str] = []
     dice = random.Random(plan.seed)
     kinds, began = schedule(plan.kinds or ground.kinds, plan.faults, plan.seed), time.monotonic()
     pace = plan.seconds / max(1, plan.faults)
     for number, kind in enumerate(kinds):
         time.sleep(max(0.0, began + number * pace - time.monotonic()))
-        _until(ground.calm, plan.patience, ground.crew.look)
+        if not _until(ground.calm, plan.patience, ground.crew.look):
+            notes.append(f"{kind} came while the one before it had not healed within {plan.patience:g} s")
         with ground.fault(kind) as what:
             tell(what, 0.9 * number / max(1, plan.faults))
             time.sleep(dice.uniform(*LASTS) * plan.session)
         faults[kind] = faults.get(kind, 0) + 1
     time.sleep(max(0.0, began + plan.seconds - time.monotonic()))
+    return notes
 
 
 def _until(true: Callable[[], bool], patience: float, meanwhile: Callable[[], object]) -> bool:
@@ -116,6 +124,6 @@ def _passes(error: Exception) -> bool:
     return isinstance(error, LedgerUnavailable) or type(error).__name__ == "KafkaException"
 
 
-def _rows(sink: Path) -> list[Place]:
-    with sqlite3.connect(sink) as database:
-        return database.execute("SELECT part, place FROM booked ORDER BY rowid").fetchall()
+def _rows(sink: Path) -> list[Effect]:
+    with contextlib.closing(sqlite3.connect(sink)) as database:
+        return database.execute("SELECT part, place, token FROM booked ORDER BY rowid").fetchall()

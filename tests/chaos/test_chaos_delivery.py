@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from chaos.delivery.plan import MUTANTS
+from chaos.delivery.plan import MUTANTS, Mutant
 
 from chaos import net
 from pares.core.errors import CapabilityError
@@ -42,15 +42,18 @@ def test_on_files_no_promise_is_broken() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mutant", ["marks-first", "ignores-fence"])
+@pytest.mark.parametrize("mutant", get_args(Mutant))
 def test_on_files_a_broken_rule_is_found_out(mutant: str) -> None:
     """Workers have more to do than they can: so a kill finds them at work."""
-    kill = ["--kind", "worker-kill", "--faults", "3", "--seconds", "2", "--rate", "500"]
+    kill = ["--kind", "worker-kill", "--faults", "5", "--seconds", "3", "--rate", "500"]
     code, ways = run("--ledger", "file", *SHORT, *kill, "--mutant", mutant)
     [way] = ways.values()
     assert code == 3
-    assert (way["lost"] if mutant == "marks-first" else way["repeated"]) > 0
-    assert way["broken"]
+    shown = {"marks-first": way["lost"], "ignores-fence": way["repeated"], "takes-nothing": way["given"]}
+    assert shown[mutant] > 0
+    assert not [words for words in way["broken"] if "worked off" in words], "found by what was done"
+    if mutant == "takes-nothing":
+        assert any("not taken in that term" in words for words in way["broken"])
 
 
 def network() -> None:
