@@ -103,6 +103,14 @@ def test_of_a_partition_that_several_work_on_each_share_is_seen(url: str) -> Non
         slots = [row for row in shown if row["slot"] is not None and row["partition"] == 0]
         assert [row["consumer"] for row in slots] == ["a", "a"]
         assert samples(consumer)["pares_consumer_load"] == {("", ""): 4}
+    with closing(pares.open(url)) as ledger:
+        story = Story(ledger, "g")
+        story.catch_up()
+        now = state(story, 0, moves=0)
+        assert any(row["role"].endswith("/1+1") for row in now["roles"]), "a slot that nobody holds"
+        out = io.StringIO()
+        Console(file=out, width=120, no_color=True).print(picture({**now, "consumption": consumption(story, 0)}))
+        assert "+1" not in out.getvalue(), "is no role among others"
 
 
 def test_without_the_source_positions_are_shown_and_lag_is_not_guessed(url: str) -> None:

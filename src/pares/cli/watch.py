@@ -92,7 +92,7 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
         )
     work: list[dict[str, Any]] = now.get("consumption", [])
     consumed = {row["role"] for row in work}
-    rows: list[dict[str, Any]] = [row for row in now["roles"] if row["role"] not in consumed]
+    rows: list[dict[str, Any]] = [row for row in now["roles"] if _whole(row["role"]) not in consumed]
     room = max(len(rows), len(work))
     if height is not None:
         room = max(
@@ -116,6 +116,14 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
     if height is not None:
         parts.append(Text(QUIT_HINT, style="dim"))
     return Stack(*parts)
+
+
+def _whole(role: str) -> str:
+    """The role of the partition, where it stands for a part of one: a slot that nobody needs is no row of its own."""
+    from pares.core.consume.names import Partition
+
+    partition = Partition.of(role)
+    return role if partition is None else partition.whole.role
 
 
 def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
