@@ -194,10 +194,22 @@ def _terms(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin]) 
             again += [f"{partition}:{at}" for at in sorted(offsets) if flushed.get((partition, at), token) < token]
             before |= offsets
     found.says("terms (partition, token) that the log never gave", sorted(unlogged))
+    found.says("terms (partition, token) that began before where an earlier one had", _rewound(begins))
     found.says("terms that two workers were given records in", _shared(lines))
     found.says("records given out though they were marked", marked)
     found.says("records given out backwards in a term", backwards)
     found.says("records given out again though a flush had written them down", again)
+
+
+def _rewound(begins: Mapping[Term, Begin]) -> list[Term]:
+    """Nobody rewinds anything in a run: so positions only rise."""
+    highest: dict[int, int] = {}
+    found: list[Term] = []
+    for (partition, token), begin in sorted(begins.items(), key=lambda each: each[0]):
+        if begin.position < highest.get(partition, 0):
+            found.append((partition, token))
+        highest[partition] = max(begin.position, highest.get(partition, 0))
+    return found
 
 
 def _shared(lines: Sequence[Line]) -> list[Term]:

@@ -103,6 +103,13 @@ def test_an_effect_belongs_to_a_term_that_had_the_record() -> None:
     assert broken("at-least-once", said) == ["1 records done that were not given out in that term: (0, 5)"]
 
 
+def test_positions_only_rise() -> None:
+    begins = {**BEGINS, (0, 30): Begin(1)}
+    assert broken("at-least-once", a_crash(), begins) == [
+        "1 terms (partition, token) that began before where an earlier one had: (0, 30)"
+    ]
+
+
 def test_a_term_has_one_worker() -> None:
     said = a_crash(("given", "c-1", 20, []))
     assert broken("at-least-once", said) == ["1 terms that two workers were given records in: (0, 20)"]
