@@ -51,12 +51,18 @@ def test_claims_are_values_and_show_who_has_what_in_the_whole_group(make: Make) 
 
 
 def test_what_waits_to_be_given_out_holds_up_no_close_and_is_given_to_the_next(make: Make) -> None:
-    topic = Topic()
+    topic, fetches = Topic(), 0
+
+    def count(call: str) -> None:
+        nonlocal fetches
+        fetches += call == "fetch"
+
+    topic.fail = count
     topic.append(*"abcdefgh")
     one = make(topic, batch=1)
     first = one.next_batch(30)
     assert first is not None
-    until(lambda: one._feeder.shelf._stored > 0, "more of them wait")  # pyright: ignore[reportPrivateUsage]
+    until(lambda: fetches > 1, "more of them wait")
     first.done()
     one.close()
     assert one.state == "closed"
