@@ -34,6 +34,8 @@ class Crew:
         self._starts: dict[str, int] = {}
         self.fallen: list[str] = []
         """Workers that have ended by themselves, in words."""
+        self.died: set[str] = set()
+        """Workers of which a process was killed, or has ended by itself."""
 
     def begin(self, place: str) -> None:
         """Starts the worker there."""
@@ -74,6 +76,7 @@ class Crew:
 
     def kill(self, place: str) -> None:
         process = self._running.pop(place)
+        self.died.add(place)
         process.identity.signal(signal.SIGKILL)
         process.wait(20)
 
@@ -82,6 +85,7 @@ class Crew:
         for place, process in list(self._running.items()):
             code = process.ended()
             if code is not None:
+                self.died.add(place)
                 log = self.folder / f"{place}.log"
                 said = log.read_text(errors="replace").strip().splitlines()[-1:] if log.exists() else []
                 self.fallen.append(f"{place} ended with {code}: {' '.join(said)}")

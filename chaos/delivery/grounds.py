@@ -106,7 +106,9 @@ class Ground(ABC):
                             continue
                         seat, ahead = reader.world.seats[change.seat], reader.world.ahead.get(change.seat)
                         done = () if ahead is None else ahead.done
-                        found[partition.number, change.token] = Begin(max(seat.mark, seat.taken), done)
+                        name = reader.world.members[change.holder].name
+                        begin = Begin(max(seat.mark, seat.taken), done, name=name)
+                        found[partition.number, change.token] = begin
                     for seat in reader.world.seats.values():
                         before = taken.get(seat.seat, 0)
                         if seat.taken > before:

@@ -3,7 +3,7 @@
 | way | lost | repeated | in order |
 |---|---|---|---|
 | at-least-once | none | only what was unmarked when a term began, and nothing that was done before a flush | yes |
-| at-most-once | what stands last among what a term had taken | none | in each term |
+| at-most-once | the end of what a dead worker had taken | none | in each term |
 | fenced | none | none | yes, and terms too |
 | plain group | counted | counted | counted |
 
@@ -17,7 +17,7 @@ term in which its record was given out, once; so each repetition is that of a re
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.delivery.journal import Line
@@ -36,11 +36,12 @@ SHOWN = 5
 @dataclass
 class Begin:
     """Where the group's log lets a term begin: all below `position` is marked or taken, and so are these runs above it.
-    `took`: what was taken in this term, from an offset up to another one."""
+    `took`: what was taken in this term, from an offset up to another one. `name`: of its worker."""
 
     position: int
     done: tuple[tuple[int, int], ...] = ()
     took: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    name: str = ""
 
     def marked(self, offset: int) -> bool:
         return offset < self.position or any(first <= offset < upto for first, upto in self.done)
@@ -79,9 +80,12 @@ def judge(
     lines: Sequence[Line],
     begins: Mapping[Term, Begin],
     rows: Sequence[Effect] | None = None,
+    *,
+    died: Collection[str] = (),
 ) -> Verdict:
     """`topic`: what stands in it; `lines`: of all workers, by time; `begins`: of each term, by the group's log; `rows`: of the
-    sink in the order of their commits, where effects are rows."""
+    sink in the order of their commits, where effects are rows; `died`: names of workers of which a process has ended before
+    the end."""
     there = set(topic)
     effects = [(line.partition, line.offsets[0], line.token) for line in lines if line.kind == "did"]
     effects = effects if rows is None else [*rows]
@@ -107,7 +111,7 @@ def judge(
         found.broken.append(f"{found.repeated} repeated, and {found.allowed} were unmarked when a term began")
     if way == "at-most-once":
         _given_once(found, lines)
-        _taken(found, lines, begins, set(lost))
+        _taken(found, lines, begins, set(lost), died)
     if way == "fenced":
         found.says("rows written in a term that another had followed", sorted(_overtaken(effects)))
     return found
@@ -227,9 +231,11 @@ def _given_once(found: Verdict, lines: Sequence[Line]) -> None:
     found.says("records given out more than once", sorted(place for place, count in counts.items() if count > 1))
 
 
-def _taken(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin], lost: set[Place]) -> None:
-    """What is given out was taken in that term; and what is lost is the end of what a term had taken: then its worker had no
-    more to do with it. A worker that leaves something out, and goes on, has broken a promise."""
+def _taken(
+    found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin], lost: set[Place], died: Collection[str]
+) -> None:
+    """What is given out was taken in that term; and what is lost is the end of what a worker that has died had taken. A worker
+    that leaves something out, and goes on, has broken a promise."""
     taken = {
         (partition, offset, token)
         for (partition, token), begin in begins.items()
@@ -244,4 +250,6 @@ def _taken(found: Verdict, lines: Sequence[Line], begins: Mapping[Term, Begin], 
             furthest[partition, token] = max(offset, furthest.get((partition, token), -1))
     amid = [(p, at) for p, at, token in taken if (p, at) in lost and at < furthest.get((p, token), -1)]
     found.says("records lost in the midst of what a term had taken", sorted(amid))
+    alive = [(p, at) for p, at, token in taken if (p, at) in lost and begins[p, token].name not in died]
+    found.says("records lost that a worker had taken which lived", sorted(alive))
     found.says("records lost that nobody had taken", sorted(lost - set(_places(taken))))

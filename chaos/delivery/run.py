@@ -77,6 +77,7 @@ def _way(ground: Ground, plan: Plan, way: Way, tell: Tell) -> Verdict:
         lines(folder),
         {} if not log else ground.begins(way),
         _rows(sink) if way == "fenced" else None,
+        died=crew.died,
     )
     verdict.faults, verdict.seconds = faults, time.monotonic() - began
     verdict.notes += [*crew.fallen, *notes]

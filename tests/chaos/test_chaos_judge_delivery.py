@@ -14,7 +14,7 @@ from chaos.delivery.report import cells, to_json
 
 TOPIC = [(0, offset) for offset in range(6)]
 BEGINS = {(0, 10): Begin(0), (0, 20): Begin(2, ((4, 5),))}
-TAKES = {(0, 10): Begin(0, took=[(0, 2), (2, 3)]), (0, 20): Begin(3, took=[(3, 6)])}
+TAKES = {(0, 10): Begin(0, took=[(0, 2), (2, 3)], name="a"), (0, 20): Begin(3, took=[(3, 6)], name="b")}
 
 
 def script(*said: tuple[str, str, int, Any]) -> list[Line]:
@@ -181,8 +181,11 @@ def test_at_most_once_repeats_nothing() -> None:
         ("given", "b-1", 20, range(3, 6)),
         *did("b-1", 20, [3]),
     )
-    found = judge("at-most-once", TOPIC, said, TAKES)
+    found = judge("at-most-once", TOPIC, said, TAKES, died={"a", "b"})
     assert (found.broken, found.lost) == ([], 3), "2, and 4 and 5: each the last of what a term had taken"
+    assert broken("at-most-once", said, TAKES, died={"b"}) == [
+        "1 records lost that a worker had taken which lived: (0, 2)"
+    ]
     again = broken("at-most-once", a_crash(), {**TAKES, (0, 20): Begin(2, took=[(2, 6)])})
     assert again[0].startswith("2 records done more than once: (0, 2), (0, 3)")
     assert again[1].startswith("2 records given out more than once")
@@ -197,8 +200,8 @@ def test_at_most_once_nothing_is_given_out_that_was_not_taken_before() -> None:
 
 def test_at_most_once_what_is_lost_is_the_end_of_what_a_term_had_taken() -> None:
     said = script(("given", "a-1", 10, [0, 2]), *did("a-1", 10, [0, 2]), ("given", "b-1", 20, [3]))
-    begins = {**TAKES, (0, 20): Begin(3, took=[(3, 4)])}
-    assert broken("at-most-once", said, begins) == [
+    begins = {**TAKES, (0, 20): Begin(3, took=[(3, 4)], name="b")}
+    assert broken("at-most-once", said, begins, died={"a", "b"}) == [
         "1 records lost in the midst of what a term had taken: (0, 1)",
         "2 records lost that nobody had taken: (0, 4), (0, 5)",
     ]
