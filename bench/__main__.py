@@ -15,6 +15,7 @@ from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.figures import BEGIN, END, machine, put
 from bench.hosts.cases import wakes
+from bench.hosts.crowd import crowds
 from bench.hosts.starts import starts
 from bench.ledgers import cases as on_ledgers
 from bench.neli import cases as on_neli
@@ -80,7 +81,7 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    cases, marks, kind = CASES | {"witness": wakes, "starts": starts}, (BEGIN, END), options.ledger
+    cases, marks, kind = CASES | {"witness": wakes, "starts": starts, "crowd": crowds}, (BEGIN, END), options.ledger
     Troupe.begins = "file" if options.ledger == "file" else "sqlite"
     if options.protocol == "neli":
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"

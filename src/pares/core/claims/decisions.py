@@ -29,7 +29,8 @@ from msgspec import Struct
 
 from pares.core import reasons
 from pares.core.claims.duties import EAGER
-from pares.core.claims.pace import Pace
+from pares.core.claims.fitness.appetite import Appetite
+from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placement import Targets, place
 from pares.core.claims.silence import NEVER, Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
@@ -92,6 +93,7 @@ class Moves:
         """Holders that are out-waited."""
         self._spare: list[Take] = []
         """Seats that others were to claim: they had their time, and have not."""
+        self._appetite = Appetite(session_ms, pace)
         self._spare_at = 0
         """When it may claim the next of them."""
         self.wakes: list[int] = []
@@ -178,9 +180,10 @@ class Moves:
     def takes(self, world: World, now: int) -> list[Take]:
         """The seats to claim now."""
         me = world.members[self.me]
-        if self._most_seem_dead(world, now):
+        most = self._at_most(world, now)
+        if most == 0:
             return []
-        found = self._takes_free(world, me, now) if self._free else []
+        found = self._takes_free(world, me, now, most) if self._free else []
         for id in world.held if self._silent else ():
             if id in self._silent:
                 found += self._takes_silent(world, me, world.members[id], now)
@@ -190,24 +193,26 @@ class Moves:
             self.wakes.append(max(now, self._watches.next_silent))
         if self._watches.look_every:
             self.wakes.append(self._watches.looked_at + self._watches.look_every)
-        return _one_a_role(found)
+        found = _one_a_role(found)[:most]
+        self._appetite.took(len(found))
+        return found
 
-    def _most_seem_dead(self, world: World, now: int) -> bool:
-        """Whether most of a large group are overdue while this member is late itself: for all that it can tell they are no more
-        dead than it is (R18)."""
-        until = self._watches.late_until(world, now)
-        if now >= until or len(world.members) <= EAGER:
-            return False
-        there = sum(1 for id, m in world.members.items() if not m.administrator and id not in world.unready)
-        if 2 * len(self.crew) >= there:
-            return False
-        self.wakes.append(until)
-        return True
+    def _at_most(self, world: World, now: int) -> int:
+        """How many seats this member may claim now (R18)."""
+        if len(world.members) <= EAGER:
+            return len(world.seats)
+        share, late = -(-len(world.seats) // len(world.members)), now < self._watches.late_until(world, now)
+        most = self._appetite.left(now, share, len(world.seats), late=late)
+        if most < len(world.seats):
+            self.wakes.append(max(now + 1, self._appetite.more_at))
+        return most
 
-    def _takes_free(self, world: World, me: MemberState, now: int) -> list[Take]:
+    def _takes_free(self, world: World, me: MemberState, now: int, most: int) -> list[Take]:
         target = self.target(world, now)
         found: list[Take] = []
         for seat in self._free:
+            if len(found) >= most:
+                break
             designated = self.designated(world, target.get(seat), seat)
             if designated is None:
                 self._takeable.pop(seat, None)
@@ -304,12 +309,14 @@ class Moves:
             # Until then nothing moves for balance. [each that comes to hundreds has all of them place all seats]
             self.wakes.append(settled)
         found: list[Give] = []
+        moved, most = 0, _at_once(world)
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
             settled = max(settled, now + self._step)
         for tenure in tenures:
             give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
-            if give is not None:
+            if give is not None and (give.why != reasons.BALANCE or moved < most):
+                moved += give.why == reasons.BALANCE
                 found.append(give)
         return found
 
@@ -381,6 +388,12 @@ class Moves:
 def _step(session_ms: int) -> int:
     """How long each of those in line waits for the one before it."""
     return max(MIN_STEP_MS, session_ms // 8) * MS
+
+
+def _at_once(world: World) -> int:
+    """How many seats a member moves for balance before these have arrived. [the first member leads everything when the others
+    come, and hands over all but its share: a burst that makes each of a large group lose what it leads]"""
+    return max(MOST_SPARE, len(world.seats) // 8) if len(world.members) > EAGER else len(world.seats)
 
 
 def _one_a_role(takes: list[Take]) -> list[Take]:

@@ -20,9 +20,9 @@ from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
 from pares.core.claims.duties import Rings, beat_ms, standby_ms, to_watch, turn
+from pares.core.claims.fitness.pace import Pace
+from pares.core.claims.fitness.readiness import Readiness
 from pares.core.claims.outbox import Outbox
-from pares.core.claims.pace import Pace
-from pares.core.claims.readiness import Readiness
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
 from pares.core.claims.tenure import Phase, Tenure, Tenures

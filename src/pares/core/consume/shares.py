@@ -11,7 +11,7 @@ from typing import Final
 
 from pares.core import reasons
 from pares.core.claims.decisions import Give, Moves, Take
-from pares.core.claims.pace import Pace
+from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Tenures
 from pares.core.consume.names import Partition, Terms

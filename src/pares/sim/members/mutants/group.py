@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pares.core.claims import decisions, tick
 from pares.core.claims import tick as living
-from pares.core.claims.pace import Pace
+from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placement import (
     Targets,
     _Placement,  # pyright: ignore[reportPrivateUsage]

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from pares.core import reasons
 from pares.core.claims.config import Config
+from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.outbox import Outbox
-from pares.core.claims.pace import Pace
 from pares.core.wire import records
 from pares.core.wire.world import World
 

@@ -40,6 +40,7 @@ from typing import Final
 
 from pares.core.lease import MS
 
+NEVER_YET: Final = -(1 << 62)
 LOST_SESSIONS: Final = 2
 """Sessions without a belief after which a holder lets go."""
 PATIENCE: Final = 2
@@ -86,6 +87,7 @@ class Pace:
         """Since when all trips have been well inside the lease."""
         self._lost_at: int | None = None
         """When it lost a term last because its trips were too long."""
+        self._ran_out_at = NEVER_YET
         self._slow_at: int | None = None
         self._doublings = 0
         self._well_since = 0
@@ -101,6 +103,10 @@ class Pace:
     def well(self) -> bool:
         """Whether its last trip was well inside the lease: what it reads late of others is their own doing."""
         return self._inside > 0
+
+    def unhurried(self, now: int, session: int) -> bool:
+        """Whether its last trip was well inside the lease, and no lease ran out for a session."""
+        return self._inside > 0 and self._ran_out_at <= now - session
 
     @property
     def slow_until(self) -> int | None:
@@ -144,6 +150,7 @@ class Pace:
 
     def ran_out(self, now: int) -> None:
         """The lease ran out under a term."""
+        self._ran_out_at = now
         if self.trip is None or self._well_inside():
             return
         if self._lost_lately(now):
