@@ -19,7 +19,7 @@ from chaos.delivery.plan import GROUP, PLAIN, TOPIC, Plan, Task, Way
 from chaos.faults import KINDS
 from pares.core.consume.names import Partition
 from pares.core.wire.changes import SeatChanged
-from pares.core.wire.ranges import position
+from pares.core.wire.divided.ranges import position
 from pares.core.wire.reader import Reader
 from pares.dev.kafka.settings import QUICK_RETURN
 from pares.ledger import open_source, open_topic

@@ -25,4 +25,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One Spark for the whole run: starting one takes five seconds, and a first query of each kind as long again."""
-    return session("pares-tests")
+    return session("pares-tests", conf={"spark.stage.maxConsecutiveAttempts": "1"})  # what work at most once asks for

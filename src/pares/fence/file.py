@@ -161,26 +161,39 @@ class FileFence:
         are missing or elsewhere: nothing is committed then. The files are brought to disk first; don't touch them
         after.
         """
-        role, seat, token = check_held(term)
+        role, seat, _ = check_held(term)
         named = self._bring_to_disk(self.place(role, seat), files)
         while True:
             newest = self.last(role, seat)
-            if newest is not None and newest.token > token:
-                raise Stale(token, newest.token)
-            number = 0 if newest is None else newest.number + 1
-            commit = Commit(
-                number, token, role, seat, self.group, time.time_ns() // 1_000_000, named, dict(payload or {})
-            )
-            try:
-                content = msgspec.json.encode(commit)
-            except (TypeError, ValueError) as error:
-                raise ConfigError(
-                    f"this payload can't stand in a manifest: {error}; use values that JSON has"
-                ) from error
-            if self._store.create(self._manifest(role, seat, number), content):
-                self._newest[role, seat] = number
+            commit = self._commit_after(newest, term, dict(payload or {}), named)
+            if commit is not None:
                 return commit
-            # Another writer has made this number: look what it was.
+
+    def commit_after(
+        self, newest: Commit | None, term: Held, payload: Mapping[str, Any] | None = None, *, files: Iterable[Path] = ()
+    ) -> Commit | None:
+        """As `commit`, if `newest`, which `last` has given, is still the newest (None: if there is none yet). None if there is
+        another one by now; nothing is committed then. For a writer who derives what it commits from what was committed last."""
+        role, seat, _ = check_held(term)
+        named = self._bring_to_disk(self.place(role, seat), files)
+        return self._commit_after(newest, term, dict(payload or {}), named)
+
+    def _commit_after(
+        self, newest: Commit | None, term: Held, payload: dict[str, Any], named: tuple[tuple[str, int], ...]
+    ) -> Commit | None:
+        role, seat, token = check_held(term)
+        if newest is not None and newest.token > token:
+            raise Stale(token, newest.token)
+        number = 0 if newest is None else newest.number + 1
+        commit = Commit(number, token, role, seat, self.group, time.time_ns() // 1_000_000, named, payload)
+        try:
+            content = msgspec.json.encode(commit)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"this payload can't stand in a manifest: {error}; use values that JSON has") from error
+        if not self._store.create(self._manifest(role, seat, number), content):
+            return None  # another writer has made this number
+        self._newest[role, seat] = number
+        return commit
 
     def last(self, role: str, seat: int = 0) -> Commit | None:
         """The newest commit of a seat; None if there is none. Finds it in a few steps, however long the chain is."""

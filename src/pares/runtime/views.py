@@ -57,9 +57,12 @@ class Claim(NamedTuple):
     """A partition, as a consumer sees it.
 
     `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
-    own claims; None for others'). `slot`: with ranges, which slot of the partition it is, else None; its position and lag are
-    those of its own ranges. `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
-    "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or "paused".
+    own claims; None for others'). `slot`: with ranges and keys, which slot of the partition it is, else None. With ranges its
+    position and lag are those of its own ranges. With keys its position says of its own records alone that they are done, and
+    its lag counts the offsets behind that, of all keys: whose a record is shows when it is read. `slots`: with keys, over how
+    many slots they are shared out, else None. `holder`: the id of the consumer that holds it, None if it is free. `state`:
+    "fresh", "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or
+    "paused".
     """
 
     topic: str
@@ -71,6 +74,7 @@ class Claim(NamedTuple):
     end: int | None
     lag: int | None
     slot: int | None = None
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

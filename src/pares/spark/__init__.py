@@ -1,4 +1,4 @@
-"""Spark on the log: a data source, the audit of what a group and its sink did, and the report of it.
+"""Spark on the log: a data source, the audit of what a group and its sink did, its report, and jobs that do not run twice.
 
 Nothing of Spark is imported before it is used: a program that only leads pays nothing for this package, and one without the
 `spark` extra, or without a Java, is told so when it asks for an audit. The two ways in have modules of their own name:
@@ -12,35 +12,68 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pares.spark.audit import AuditResult, warm_up
+    from pares.spark.driving.claims import Dataset, dataset
+    from pares.spark.driving.guard import Guard, guard
+    from pares.spark.driving.ranges import RangedSource
+    from pares.spark.driving.work import Claimed, work
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
     from pares.spark.session import prestart
+    from pares.spark.sinks.base import Sink
+    from pares.spark.sinks.extents import NotContiguous
+    from pares.spark.sinks.parquet import ParquetSink
+    from pares.spark.sinks.postgres import PostgresSink
+    from pares.spark.sinks.sqlite import SqliteSink
     from pares.spark.source import LedgerSource
     from pares.spark.verdict import Promise
 
 __all__ = [
     "AuditResult",
+    "Claimed",
+    "Dataset",
+    "Guard",
     "JavaHome",
     "LedgerSource",
+    "NotContiguous",
+    "ParquetSink",
+    "PostgresSink",
     "Promise",
+    "RangedSource",
+    "Sink",
+    "SqliteSink",
+    "dataset",
     "find_java",
+    "guard",
     "no_java_message",
     "prestart",
     "render",
     "warm_up",
+    "work",
     "write_report",
 ]
 
 _WHERE: Final = {
     "AuditResult": "audit",
+    "Claimed": "driving.work",
+    "Dataset": "driving.claims",
+    "Guard": "driving.guard",
     "JavaHome": "java",
     "LedgerSource": "source",
+    "NotContiguous": "sinks.extents",
+    "ParquetSink": "sinks.parquet",
+    "PostgresSink": "sinks.postgres",
     "Promise": "verdict",
+    "RangedSource": "driving.ranges",
+    "Sink": "sinks.base",
+    "SqliteSink": "sinks.sqlite",
+    "dataset": "driving.claims",
     "find_java": "java",
+    "guard": "driving.guard",
     "no_java_message": "java",
     "prestart": "session",
     "render": "report",
     "warm_up": "audit",
+    "work": "driving.work",
     "write_report": "report",
 }
 

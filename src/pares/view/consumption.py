@@ -9,7 +9,9 @@ from typing import Any
 
 from pares.core.consume.names import WHOLE, Partition, Terms, tag_of
 from pares.core.errors import CapabilityError, ConfigError, ParesError
-from pares.core.wire.ranges import frontier, position, slots, undone
+from pares.core.wire.divided.keys import parts as parts_of
+from pares.core.wire.divided.keys import reached
+from pares.core.wire.divided.ranges import frontier, position, undone
 from pares.core.wire.states import Run, SeatState
 from pares.core.wire.world import World
 from pares.ledger.sources import Source, open_source
@@ -61,25 +63,26 @@ def consumption(story: Story, now_ms: int, ends: Ends | None = None) -> list[dic
     rows: list[dict[str, Any]] = []
     for partition, seat in sorted(whole, key=lambda each: each[0]):
         end = None if ends is None else ends.end(partition)
-        parts = list(slots(world, seat.role))
+        parts = _parts(world, seat.role)
         left = None if end is None else _left(world, seat, parts, end)
-        shared = seat.holder is None and any(slot.holder is not None for slot in parts)
+        shared = seat.holder is None and any(slot.holder is not None for _, slot in parts)
         rows.append(_row(story, now_ms, partition, seat, position(world, seat), end, left))
         if not shared:
             continue
         rows[-1]["state"] = "shared"
-        for slot in parts:
-            runs = undone(world, slot)
+        for place, slot in parts:
+            runs = undone(world, slot) if not place.keys else []
             if slot.holder is not None or runs:
-                at = runs[0][0] if runs else max(slot.mark, slot.taken)
-                own = None if end is None else _within(runs, end)
-                place = Partition(*_place(partition), slot=int(slot.role.rpartition("+")[2]))
+                at = runs[0][0] if runs else reached(slot)
+                own = None if end is None else max(0, end - at) if place.keys else _within(runs, end)
                 rows.append(_row(story, now_ms, place, slot, at, end, own))
     return rows
 
 
-def _place(partition: Partition) -> tuple[str, str, int]:
-    return partition.topic, partition.tag, partition.number
+def _parts(world: World, role: str) -> list[tuple[Partition, SeatState]]:
+    """Its slots, in order."""
+    found = [(place, seat) for seat in parts_of(world, role) if (place := Partition.of(seat.role)) is not None]
+    return sorted(found, key=lambda each: each[0])
 
 
 def _row(
@@ -106,12 +109,15 @@ def _row(
     }
 
 
-def _left(world: World, seat: SeatState, parts: list[SeatState], end: int) -> int:
-    """Offsets below the end that are not done: of what ranges cover, and behind them."""
+def _left(world: World, seat: SeatState, parts: list[tuple[Partition, SeatState]], end: int) -> int:
+    """Offsets below the end that are not done: of what ranges cover, and behind them. Where keys are shared out, all behind
+    the position: whose a record is shows when it is read."""
+    if any(place.keys and slot.holder is not None for place, slot in parts):
+        return max(0, end - position(world, seat))
     at = frontier(world, seat)
     known = world.ahead.get(seat.seat)
     done = 0 if known is None else sum(max(0, min(upto, end) - max(first, at)) for first, upto in known.done)
-    return max(0, end - at) - done + sum(_within(undone(world, slot), end) for slot in parts)
+    return max(0, end - at) - done + sum(_within(undone(world, slot), end) for place, slot in parts if not place.keys)
 
 
 def _within(runs: list[Run], end: int) -> int:

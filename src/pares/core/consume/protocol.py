@@ -1,4 +1,4 @@
-"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9, C11).
+"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9, C11, C12).
 
 It adds three words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
 when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
@@ -29,7 +29,8 @@ from pares.core.consume.shares import Shares
 from pares.core.wire import records
 from pares.core.wire.ahead import above, clipped, fields_of, resumed
 from pares.core.wire.changes import Change, SeatChanged
-from pares.core.wire.ranges import MAX_OPEN
+from pares.core.wire.divided.keys import begins
+from pares.core.wire.divided.ranges import MAX_OPEN
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import Seat
 from pares.core.wire.states import NOTHING_AHEAD
@@ -180,11 +181,11 @@ class Consume(Claims):
 
     def _begins(self, lead: ev.Lead) -> ev.Begins:
         """C2: nobody but this member moves mark or taken of the seat any more, for as long as it holds it by this token."""
-        seat = self.reader.world.seats[lead.seat]
         known = self.reader.world.ahead.get(lead.seat, NOTHING_AHEAD)
-        position, known = resumed(known, max(seat.mark, seat.taken))
-        first = position == 0 and lead.seat in self.living.moves.first
-        return ev.Begins(lead.seat, lead.token, position, first, known)
+        position, elsewhere = begins(self.reader.world, lead.seat)
+        position, known = resumed(known, position)
+        first = position == 0 and not elsewhere and lead.seat in self.living.moves.first
+        return ev.Begins(lead.seat, lead.token, position, first, known, elsewhere)
 
     def _owns(self, seat: Seat, token: int) -> ev.Owns:
         """C11: all that the slot has, whoever it was given to; none for a seat that is no slot."""

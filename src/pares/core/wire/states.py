@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Due, Index, Int, Join, Lock, Seat, Weight
+from pares.core.wire.records import (
+    MAX_SEATS,
+    MAX_SESSION_MS,
+    MIN_SESSION_MS,
+    Base,
+    Due,
+    Index,
+    Int,
+    Join,
+    Lock,
+    Seat,
+    Text,
+    Weight,
+)
 
 Run: TypeAlias = tuple[Int, Int]
 """From the first offset to before the second."""
@@ -100,6 +113,35 @@ class PauseState(Struct, forbid_unknown_fields=True):
     scope: str | None
     ms: Int
     by: str
+
+
+class Two(Struct, forbid_unknown_fields=True):
+    """What version 2 adds to a world."""
+
+    unready: dict[str, Text]
+    stride: Int
+    elders: Int
+    noted: tuple[Int, Int]
+    followed: dict[str, tuple[Int, Int]]
+    ahead: list[tuple[str, Index, AheadState]]
+    ranges: list[tuple[str, Index, tuple[Run, ...]]]
+
+
+class Frozen(Struct, forbid_unknown_fields=True):
+    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
+
+    base: Base
+    last: Int
+    count: Int
+    placed: Int
+    highest: Int
+    members: list[MemberState]
+    seats: list[SeatState]
+    roles: list[RoleState]
+    pauses: list[PauseState]
+    gone: dict[str, Int]
+    two: Two | UnsetType = UNSET
+    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
 
 
 def member_state(join: Join, offset: int, count: int) -> MemberState:

@@ -16,12 +16,24 @@ from collections import Counter
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
+from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
-from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
+from pares.core.wire.records import MAX_INT, MAX_SEATS, Seat
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
+from pares.core.wire.states import (
+    NOTHING_AHEAD,
+    AheadState,
+    Frozen,
+    MemberState,
+    PauseState,
+    RoleState,
+    Run,
+    SeatState,
+    Two,
+    new_seat,
+)
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -39,35 +51,6 @@ session, still comes to a place every five sessions.
 
 Key = tuple[str, Any]
 """A part of the world: the name of its table and its key there."""
-
-
-class _Two(Struct, forbid_unknown_fields=True):
-    """What version 2 adds to a world."""
-
-    unready: dict[str, Text]
-    stride: Int
-    elders: Int
-    noted: tuple[Int, Int]
-    followed: dict[str, tuple[Int, Int]]
-    ahead: list[tuple[str, Index, AheadState]]
-    ranges: list[tuple[str, Index, tuple[Run, ...]]]
-
-
-class _Frozen(Struct, forbid_unknown_fields=True):
-    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
-
-    base: Base
-    last: Int
-    count: Int
-    placed: Int
-    highest: Int
-    members: list[MemberState]
-    seats: list[SeatState]
-    roles: list[RoleState]
-    pauses: list[PauseState]
-    gone: dict[str, Int]
-    two: _Two | UnsetType = UNSET
-    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
 
 
 class World:
@@ -99,6 +82,7 @@ class World:
         "roles",
         "seats",
         "shape",
+        "siblings",
         "stride",
         "unready",
         "version",
@@ -147,6 +131,8 @@ class World:
         self._still = 0
         self._dirty: set[Key] = set()
         self._silences: Silences | None = None
+        self.siblings = Siblings(())
+        """Derived from the seats: which slots belong to one partition (C11, C12)."""
         self._eligible = Eligible(self.members)
         self._readers: Counter[int] = Counter()
         """How many members read up to which version of the format."""
@@ -186,9 +172,17 @@ class World:
         self._set("ranges", seat.seat, None)
         self.marked(seat.seat)
 
+    def add_seat(self, role: str, index: int) -> None:
+        """The fold calls this for a seat that a role has; nobody has held it if it is new."""
+        if (role, index) not in self.seats:
+            self.seats[role, index] = new_seat(role, index)
+            self.siblings.add((role, index))
+        self.changed(("seats", (role, index)))
+
     def drop(self, seat: Seat) -> None:
         """The fold calls this for a seat that its role no longer has."""
         del self.seats[seat]
+        self.siblings.drop(seat)
         self._set("ahead", seat, None)
         self._set("ranges", seat, None)
         self.changed(("seats", seat))
@@ -327,7 +321,7 @@ class World:
                 self.held[seat.holder].add(seat.seat)
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
-        self._eligible = Eligible(self.members)
+        self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
         self._hashes, self._still, self._silences = {}, 0, None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
@@ -360,7 +354,7 @@ class World:
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""
-        frozen = _Frozen(
+        frozen = Frozen(
             base=self.base,
             last=self.last,
             count=self.count,
@@ -375,7 +369,7 @@ class World:
         if self.in_force:
             ahead = [(*seat, self.ahead[seat]) for seat in sorted(self.ahead)]
             ranges = [(*seat, self.ranges[seat]) for seat in sorted(self.ranges)]
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
+            frozen.two = Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
         return _encoder.encode(frozen).decode()
 
     @classmethod
@@ -427,7 +421,7 @@ def _cross_check(world: World) -> None:
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(_Frozen)
+_decoder = msgspec.json.Decoder(Frozen)
 
 
 def _still(part: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Order
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
@@ -57,8 +58,11 @@ class Consumer:
     with the topics, if that is another one. `name`: stable over restarts, one live process each: a consumer that starts again
     under its name takes up what it had. `batch`: records in one at most. `claim`: "topics" for all partitions of a topic or
     none; "ranges": several consumers work on one partition, each on ranges of offsets of its own, which it claims ahead of the
-    end, in no order but that within a range (C11). `slots`: so many ranges of a partition may be worked on at once, and so
-    many consumers find work in it. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
+    end, in no order but that within a range (C11); "keys": several consumers work on one partition, each on slots of its keys,
+    and a key is in order over all of them (C12). `slots`: so many ranges of a partition may be worked on at once, or over so
+    many slots its keys are shared out, and so many consumers find work in it. Of a partition keys are shared out over one
+    number of slots at a time: a consumer with another one, or another `claim`, gets nothing of it, says so (`health`), and goes
+    on where the others have ended. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
     and keeps it; else partitions are shared out within one. `release_if_behind`: hands a partition to another consumer when
     its own work on it falls behind three times, or stands still with work waiting. `start`: where a partition begins that no
     consumer of the group has ever held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done.
@@ -271,14 +275,17 @@ class Consumer:
         return claims_of(self._member, self._feeder.tenancies.values(), all=all)
 
     def lag(self) -> int:
-        """How many offsets of its partitions are not done, in all; their ends are asked for. Raises `LedgerUnavailable`."""
+        """How many offsets of its partitions are not done, in all; their ends are asked for. Of a partition that is divided by
+        keys, it is those behind the hindmost of its slots. Raises `LedgerUnavailable`."""
         self._member.check_usable()
-        total = 0
+        lags: dict[tuple[Partition, int], int] = {}
         for tenancy in list(self._feeder.tenancies.values()):
             if tenancy.term:
-                tenancy.end = tenancy.source.end(tenancy.partition.number)
-                total += tenancy.lag
-        return total
+                partition = tenancy.partition
+                tenancy.end = tenancy.source.end(partition.number)
+                key = (partition.whole, WHOLE if partition.keys else partition.slot)
+                lags[key] = max(lags.get(key, 0), tenancy.lag)
+        return sum(lags.values())
 
     def load(self) -> int:
         """How many partitions it holds, and may believe that it holds."""

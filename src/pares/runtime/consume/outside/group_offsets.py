@@ -14,7 +14,8 @@ from typing import Final
 
 from pares.core.consume.names import Partition
 from pares.core.errors import CapabilityError, LedgerUnavailable
-from pares.core.wire.ranges import position, slots
+from pares.core.wire.divided.keys import parts
+from pares.core.wire.divided.ranges import position
 from pares.core.wire.states import SeatState
 from pares.ledger.sources import GroupOffsets, HasGroupOffsets, Source
 from pares.runtime.consume.kit import Seated
@@ -113,7 +114,7 @@ class Committing:
 
     def _seats(self, whole: SeatState) -> Iterator[SeatState]:
         yield whole
-        yield from slots(self._member.world, whole.role)
+        yield from sorted(parts(self._member.world, whole.role), key=lambda part: part.role)
 
     def _commit(self, positions: Mapping[Place, int]) -> bool:
         """Whether it is there, or there was nothing to do."""
