@@ -113,6 +113,17 @@ def test_of_a_partition_that_several_work_on_each_share_is_seen(url: str) -> Non
         assert "+1" not in out.getvalue(), "is no role among others"
 
 
+def test_of_a_partition_whose_keys_are_shared_out_each_slot_is_seen(url: str) -> None:
+    given: dict[str, Any] = {"group": "g", "topics": "orders", "claim": "keys", "slots": 2, "session": 5.0}
+    with pares.Consumer(url, name="a", **given) as consumer:
+        next(consumer.batches(30)).done()
+        consumer.flush()
+        shown = [row for row in rows(url) if row["partition"] == 0]
+        assert [(row["slot"], row["state"] == "shared") for row in shown] == [(None, True), (0, False), (1, False)]
+        assert [row["consumer"] for row in shown] == [None, "a", "a"]
+        assert all(row["lag"] is not None for row in shown)
+
+
 def test_without_the_source_positions_are_shown_and_lag_is_not_guessed(url: str) -> None:
     with pares.Consumer(url, group="g", topics="orders", name="a", session=5.0) as consumer:
         next(consumer.batches(30)).done()
