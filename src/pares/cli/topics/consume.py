@@ -76,6 +76,15 @@ def consume(
             show_default=False,
         ),
     ] = None,
+    group_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--group-offsets",
+            metavar="NAME",
+            help="On Kafka: commit positions as offsets of this consumer group, too, for dashboards.",
+            show_default=False,
+        ),
+    ] = None,
     session: Annotated[
         float, typer.Option("--session", metavar="SECONDS", help="Silence after which others take over.")
     ] = 5.0,
@@ -146,6 +155,7 @@ def consume(
             session=session,
             name=name,
             dead_letter=dead_letter,
+            group_offsets=group_offsets,
         )
         with consumer:
             parks = dead_letter is not None

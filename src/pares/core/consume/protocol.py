@@ -166,14 +166,16 @@ class Consume(Claims):
 
     def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
         found: list[ev.Effect] = []
+        changes: list[Change] = []
         for effect in super().step(event, now):
             found.append(effect)
             if type(effect) is ev.Lead:
                 found += (self._begins(effect), self._owns(effect.seat, effect.token))
             elif type(effect) is ev.Moved:
-                self._forget_first(effect.changes)
+                changes = effect.changes
+                self._forget_first(changes)
         if type(event) is ev.Read:
-            found += self._taken()
+            found += self._taken(changes)
             found += self._granted()
         return found
 
@@ -207,15 +209,36 @@ class Consume(Claims):
             if type(change) is SeatChanged and (change.holder not in (None, self.me) or change.before is not None):
                 self.living.moves.first.discard(change.seat)
 
-    def _taken(self) -> list[ev.Effect]:
-        """C4: takes of this member's that the world shows. Under this token nobody else takes, so what is taken up to the end
-        of the one that is looked for was taken by it."""
+    def _taken(self, changes: list[Change]) -> list[ev.Effect]:
+        """C4: takes of this member's that had their effect. Under this token nobody else takes, so what is taken up to the end
+        of the one that is looked for was taken by it. What landed before the term ended is this member's as well, though the
+        world that was read with it knows of later terms only. [a member that reads again after an outage, and has lost the
+        seat meanwhile: what it took would be lost, though it lives]"""
         found: list[ev.Effect] = []
+        ended = {
+            (change.seat, change.before_token): change.offset
+            for change in changes
+            if type(change) is SeatChanged and change.before == self.me
+        }
         for seat, took in list(self.living.taking.items()):
             state = self.reader.world.seats.get(seat)
-            if state is None or state.holder != self.me or state.token != took.token:
-                del self.living.taking[seat]
-            elif state.taken == took.last + 1:
-                del self.living.taking[seat]
-                found.append(ev.Taken(seat, took.token, state.taken))
+            if state is not None and state.holder == self.me and state.token == took.token:
+                had_effect = state.taken == took.last + 1
+                if not had_effect:
+                    continue
+            else:
+                had_effect = self._landed(took, ended.get((seat, took.token), 0))
+            del self.living.taking[seat]
+            if had_effect:
+                found.append(ev.Taken(seat, took.token, took.last + 1))
         return found
+
+    def _landed(self, took: ev.Took, before: int) -> bool:
+        """Whether that take counted, by what was read now, before that offset, where its term ended."""
+        asked = (took.seat, took.token, took.first, took.last)
+        for offset, _, payload in self.reader.mine:
+            record = records.decode(payload) if offset < before else None
+            bounds = isinstance(record, records.Take) and (record.seat, record.token, record.first, record.last)
+            if bounds == asked:
+                return True
+        return False

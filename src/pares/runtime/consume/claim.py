@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
-from pares.core.consume.freshness import Freshness
 from pares.core.consume.names import WHOLE, Partition
 from pares.core.wire.divided.divisions import barred
 from pares.core.wire.divided.keys import parts
@@ -13,30 +11,7 @@ from pares.core.wire.divided.ranges import slots
 from pares.core.wire.world import World
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.tenancy import Tenancy
-
-
-class Claim(NamedTuple):
-    """A partition, as a consumer sees it.
-
-    `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
-    own claims; None for others'). `slot`: with ranges and keys, which slot of the partition it is, else None. With ranges its
-    position and lag are those of its own ranges. With keys its position says of its own records alone that they are done, and
-    its lag counts the offsets behind that, of all keys: whose a record is shows when it is read. `slots`: with keys, over how
-    many slots they are shared out, else None. `holder`: the id of the consumer that holds it, None if it is free. `state`:
-    "fresh", "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or
-    "paused".
-    """
-
-    topic: str
-    partition: int
-    holder: str | None
-    state: Freshness | Literal["free", "paused"]
-    token: int
-    position: int
-    end: int | None
-    lag: int | None
-    slot: int | None = None
-    slots: int | None = None
+from pares.runtime.views import Claim
 
 
 def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> list[Claim]:

@@ -17,16 +17,17 @@ from pares.ledger.sources import Record, Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
-from pares.runtime.consume.claim import Claim, claims_of
+from pares.runtime.consume.claim import claims_of
 from pares.runtime.consume.dead_letters import DeadLetters, Stream, opened
 from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.handling import handle_all
 from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.outside.group_offsets import Committing
 from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
 from pares.runtime.here import here
-from pares.runtime.views import Health, State
+from pares.runtime.views import Claim, Consumption, Health, State
 
 LOOKS: Final = 10.0
 """Sessions between two looks at how the work goes; and seconds, at least."""
@@ -74,6 +75,10 @@ class Consumer:
     `dead_letter`: where rejected records are written to: a topic of the source's ledger by its name, the URL of a log, or
     anything with ``append(payload)``; without it they stay, and are tried once a minute.
 
+    `group_offsets`: the name of a consumer group of the brokers: about once a second positions are committed as its offsets,
+    for dashboards that tell lag by those. Nothing is read from there: the position in the group's log counts. A commit that
+    fails stops nothing, and `health()` shows it. Topics must be on Kafka, and no running consumer group have that name.
+
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what a ledger can't carry, `LedgerUnavailable`
     when one can't be opened or a topic can't be looked at.
     """
@@ -100,6 +105,7 @@ class Consumer:
         retries: int = 5,
         backoff: float = 0.5,
         dead_letter: str | Stream | None = None,
+        group_offsets: str | None = None,
         session: float = SESSION,
         weight: float = 1,
         host: str | None = None,
@@ -124,12 +130,15 @@ class Consumer:
         where = ledger if source is None else source
         self._sources = Sources(topics_of(topics), where)
         self._letters: DeadLetters | None = None
+        self._offsets: Committing | None = None
         self._closing = False
         self._failure: BaseException | None = None
         """By which the task that fetches has ended: then this consumer gives all up, so that others go on."""
         try:
             if dead_letter is not None:
                 self._letters = opened(dead_letter, where, self._sources.by_name, self._host)
+            if group_offsets is not None:
+                self._offsets = Committing(self._sources.by_name, group_offsets, self._host)
             self._feeder = Feeder(self._sources.by_name, self._settings, self._letters, self._host)
             for topic, found in self._sources.by_name.items():
                 self._feeder.knows(topic, partitions_of(found))
@@ -151,10 +160,13 @@ class Consumer:
                 options=options,
             )
             self._feeder.serves(self._member)
+            self._member.consumption = self._consumption
         except BaseException:
             self._close_sources()
             raise
         self._task = self._host.spawn(self._run, f"consumer {self._member.name!r} of group {group!r}")
+        if self._offsets is not None:
+            self._offsets.begin(self._member)
 
     # Batches ---------------------------------------------------------------------------------------------------------
 
@@ -288,8 +300,13 @@ class Consumer:
         self._member.perform(ev.Flush())
 
     def health(self) -> Health:
-        """As `pares.Member.health`."""
+        """As `pares.Member.health`; `consumption` says what it holds, and how far behind it is."""
         return self._member.health()
+
+    def _consumption(self) -> Consumption:
+        claims = tuple(claims_of(self._member, list(self._feeder.tenancies.values()), all=False))
+        found = Consumption(self.delivery, len(claims), sum(claim.lag or 0 for claim in claims), claims)
+        return found if self._offsets is None else self._offsets.told(found)
 
     @property
     def id(self) -> str:
@@ -333,10 +350,14 @@ class Consumer:
         self._feeder.wake()
         if self._host.task() is not self._task:
             self._task.join(5.0)
+        if self._offsets is not None:
+            self._offsets.end(self._feeder.positions())
         self._close_sources()
 
     def _close_sources(self) -> None:
         self._sources.close()
+        if self._offsets is not None:
+            self._offsets.close()
         if self._letters is not None:
             self._letters.close()
 

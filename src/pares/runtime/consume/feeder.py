@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from pares.core import events as ev
-from pares.core.consume.names import Partition, tag_of
+from pares.core.consume.names import WHOLE, Partition, tag_of
 from pares.core.errors import ClosedError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import MAX_ROLES
 from pares.ledger.sources import Fetched, Source
@@ -33,6 +33,9 @@ SHORTEST: Final = 0.002
 """Seconds until an idle consumer looks for records again, at first."""
 LONGEST: Final = 0.05
 """And when nothing has come for a while."""
+LATE: Final = 10.0
+"""Seconds for which the word of a take may follow what the world shows: the world changes record by record while a whole
+outage is read, and what came of that is told behind the last one."""
 
 
 Note = ev.Begins | ev.Owns | tuple[ev.Taken, Body] | None
@@ -181,10 +184,12 @@ class Feeder:
 
     def _is_over(self, tenancy: Tenancy) -> None:
         """The term is over. It is forgotten when the log says so, too: until then a take that is on its way may have its
-        effect, and what is done above the position is yet to be noted (C9). And once more later: the word of such a take may be
-        on its way to this task."""
-        over = tenancy.released
-        tenancy.released = not self.member.has(tenancy.role, tenancy.term.token)
+        effect, and what is done above the position is yet to be noted (C9). And some time later, if the word of such a take may
+        be on its way to this task."""
+        now = self._host.now()
+        over = tenancy.released and (tenancy.taking is None or now >= tenancy.released_at + int(LATE * 1e9))
+        if not tenancy.released and not self.member.has(tenancy.role, tenancy.term.token):
+            tenancy.released, tenancy.released_at = True, now
         if over:
             self.tenancies = {role: other for role, other in self.tenancies.items() if other is not tenancy}
 
@@ -277,7 +282,7 @@ class Feeder:
             return False
         once = self._settings.delivery == "at-most-once"
         wanted = self.desk.wanted if self.one_by_one else self.shelf.wanted
-        lots = [other.taking for other in self.tenancies.values() if other.taking is not None]
+        lots = [each.taking for each in self.tenancies.values() if each.taking is not None and not each.released]
         if once and wanted <= sum(1 if isinstance(lot, Batch) else len(lot.records) for lot in lots):
             return False  # what is taken and not wanted would be lost with this process
         tenancy.fetched = None
@@ -353,6 +358,11 @@ class Feeder:
             self.member.problem("another-topic", f"topic {topic!r} is another one now ({tag_of(source.identity)})")
         self._known[topic] = there
         self.member.request(ev.Willing(self.roles()))
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Of the partitions that it works on as a whole, by topic and number: everything before is done."""
+        whole = (each for each in list(self.tenancies.values()) if each.partition.slot == WHOLE)
+        return {(each.partition.topic, each.partition.number): each.progress.position for each in whole}
 
     def _partitions(self) -> list[Partition]:
         return [partition for known in self._known.values() for partition in known]

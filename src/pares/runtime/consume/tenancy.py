@@ -75,6 +75,7 @@ class Tenancy:
         """After a failure: when to fetch again, by the stopwatch."""
         self.released = False
         """The log no longer says that the seat is held in this term."""
+        self.released_at = 0
         self.broken = False
         """Its position is beyond its partition's end: there is nothing to fetch."""
         self._pause = FIRST_PAUSE

@@ -33,7 +33,7 @@ def _given_out_before_read_back() -> list[Patch]:
 
 
 def _take_without_token() -> list[Patch]:
-    def again(self: Any) -> Any:
+    def again(self: Any, changes: Any) -> Any:
         found: list[ev.Effect] = []
         for seat, took in list(self.living.taking.items()):
             state = self.reader.world.seats.get(seat)
