@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -101,6 +101,9 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
 	$(BIN)/python -m chaos $(ARGS)
+
+delivery: $(VENV)/.ready-test ## workers on a topic that are killed, frozen and cut off: what is lost, what repeated, beside a plain consumer group; `--ledger file` needs no broker
+	$(BIN)/python -m chaos.delivery $(ARGS)
 
 outbox: $(VENV)/.ready-examples ## orders and events in PostgreSQL, pollers killed and frozen: with pares, and with plain locks
 	$(BIN)/python -m examples.outbox $(ARGS)

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from chaos.scene import BROKERS, Scene
+from chaos.brokers import BROKERS, Brokers
+from chaos.scene import Scene
 from pares.core.errors import CapabilityError
 
-Making = Callable[[Scene], contextlib.AbstractContextManager[str]]
+Making = Callable[[Any], contextlib.AbstractContextManager[str]]
+"""Of a scene; faults of links and brokers need no more of it than `Brokers`."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ KINDS: Final[dict[str, Kind]] = {}
 
 def _kind(
     name: str, what: str, lasts: tuple[float, float] = (1.5, 3.5)
-) -> Callable[[Callable[[Scene], Iterator[str]]], None]:
-    def register(function: Callable[[Scene], Iterator[str]]) -> None:
+) -> Callable[[Callable[[Any], Iterator[str]]], None]:
+    def register(function: Callable[[Any], Iterator[str]]) -> None:
         KINDS[name] = Kind(name, what, contextlib.contextmanager(function), lasts)
 
     return register
@@ -47,21 +49,21 @@ def _kind(
 
 
 @_kind("member-cut", "a leading member cut off from all brokers")
-def _member_cut(scene: Scene) -> Iterator[str]:
+def _member_cut(scene: Brokers) -> Iterator[str]:
     member = scene.a_leading_member()
     with scene.net.cut(_both(member, scene.brokers)):
         yield f"{member} is cut off"
 
 
 @_kind("member-mute", "what a leading member sends is lost")
-def _member_mute(scene: Scene) -> Iterator[str]:
+def _member_mute(scene: Brokers) -> Iterator[str]:
     member = scene.a_leading_member()
     with scene.net.cut([(member, broker) for broker in scene.brokers]):
         yield f"{member} can't be heard"
 
 
 @_kind("member-deaf", "what is sent to a leading member is lost")
-def _member_deaf(scene: Scene) -> Iterator[str]:
+def _member_deaf(scene: Brokers) -> Iterator[str]:
     member = scene.a_leading_member()
     with scene.net.cut([(broker, member) for broker in scene.brokers]):
         yield f"{member} can't hear"
@@ -75,14 +77,14 @@ def _coordinator_cut(scene: Scene) -> Iterator[str]:
 
 
 @_kind("leader-cut", "a leading member cut off from the partition's leader only")
-def _leader_cut(scene: Scene) -> Iterator[str]:
+def _leader_cut(scene: Brokers) -> Iterator[str]:
     member, broker = scene.a_leading_member(), scene.leader()
     with scene.net.cut(_both(member, [f"b{broker}"])):
         yield f"{member} is cut off from b{broker}, the partition's leader"
 
 
 @_kind("slow-link", "a leading member's link slow (20 to 80 ms each way) and lossy (2 to 10 %)", (2.5, 5.0))
-def _slow_link(scene: Scene) -> Iterator[str]:
+def _slow_link(scene: Brokers) -> Iterator[str]:
     member, dice = scene.a_leading_member(), scene.dice
     delay, loss = dice.uniform(20, 80), dice.uniform(0.02, 0.10)
     with scene.net.slow(member, delay, delay / 2, loss, dice.randrange(2**31)):
@@ -90,7 +92,7 @@ def _slow_link(scene: Scene) -> Iterator[str]:
 
 
 @_kind("slow-links", "every member's link slow and lossy", (2.5, 5.0))
-def _slow_links(scene: Scene) -> Iterator[str]:
+def _slow_links(scene: Brokers) -> Iterator[str]:
     dice = scene.dice
     delay, loss = dice.uniform(20, 60), dice.uniform(0.02, 0.08)
     with contextlib.ExitStack() as stack:
@@ -103,7 +105,7 @@ def _slow_links(scene: Scene) -> Iterator[str]:
 
 
 @_kind("broker-split", "the partition's leader cut off from the other brokers, not from the members", (1.5, 4.0))
-def _broker_split(scene: Scene) -> Iterator[str]:
+def _broker_split(scene: Brokers) -> Iterator[str]:
     broker = scene.leader()
     others = [node for node in scene.brokers if node != f"b{broker}"]
     with scene.net.cut(_both(f"b{broker}", others)):
@@ -111,7 +113,7 @@ def _broker_split(scene: Scene) -> Iterator[str]:
 
 
 @_kind("broker-kill", "SIGKILL to a broker, every other time to the partition's leader")
-def _broker_kill(scene: Scene) -> Iterator[str]:
+def _broker_kill(scene: Brokers) -> Iterator[str]:
     leader = scene.leader()
     victim = leader if scene.dice.random() < 0.5 else scene.other_broker(leader)
     scene.kafka.kill(victim)
@@ -122,7 +124,7 @@ def _broker_kill(scene: Scene) -> Iterator[str]:
 
 
 @_kind("broker-freeze", "SIGSTOP to a broker, every other time to the partition's leader")
-def _broker_freeze(scene: Scene) -> Iterator[str]:
+def _broker_freeze(scene: Brokers) -> Iterator[str]:
     leader = scene.leader()
     victim = leader if scene.dice.random() < 0.5 else scene.other_broker(leader)
     scene.kafka.freeze(victim)
@@ -133,7 +135,7 @@ def _broker_freeze(scene: Scene) -> Iterator[str]:
 
 
 @_kind("controller-loss", "SIGKILL to the active controller")
-def _controller_loss(scene: Scene) -> Iterator[str]:
+def _controller_loss(scene: Brokers) -> Iterator[str]:
     victim = scene.controller()
     scene.kafka.kill(victim)
     try:
@@ -143,7 +145,7 @@ def _controller_loss(scene: Scene) -> Iterator[str]:
 
 
 @_kind("all-restart", "SIGKILL to all brokers at once", (0.5, 2.0))
-def _all_restart(scene: Scene) -> Iterator[str]:
+def _all_restart(scene: Brokers) -> Iterator[str]:
     for number in range(1, BROKERS + 1):
         scene.kafka.kill(number)
     try:

@@ -1,51 +1,36 @@
-"""Everything a fault needs: the network, three brokers, the members, the probe, and what the brokers say of themselves."""
+"""Everything a fault of leadership needs: the brokers, the members, the probe, and the log."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Final
 
 import pares
-from chaos.net import Net, mount_memory, require_rights, sweep, unmount
+from chaos.brokers import Brokers
 from chaos.probe import Acks
 from chaos.processes import Crew
 from chaos.verdict.kept import copy
-from pares.core.errors import CapabilityError, ParesError
+from pares.core.errors import CapabilityError
 from pares.core.wire.changes import MemberJoined, MemberLeft, SeatChanged
-from pares.dev import Kafka
-from pares.dev.kafka import jars
-from pares.dev.kafka.settings import QUICK_RETURN
 from pares.dev.process import Started, start
 from pares.ledger.batches import batches
 from pares.runtime.detect import newest
 
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-T = TypeVar("T")
-
 GROUP: Final = "g"
 TOPIC: Final = "chaos"
-BROKERS: Final = 3
-DISK_MB: Final = 320
-_LOOK: Final = 0.05
 _OFFSETS: Final = "__consumer_offsets"
 _FAKETIME: Final = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
 
 
-class Scene:
-    """One run's world. In a `with` statement it is brought up, and taken down whatever happens.
+class Scene(Brokers):
+    """One run's world: the brokers, the members, the probe, and the log."""
 
-    While it is up, this thread (and each that it starts) is in a network from where it reaches every node.
-    """
+    topic = TOPIC
 
     def __init__(
         self,
@@ -57,14 +42,9 @@ class Scene:
         script: Sequence[str] = (),
         protocol: str = "claims",
     ) -> None:
-        self.folder, self.session, self._script, self.protocol = folder, session, script, protocol
-        self.dice = random.Random(seed)
+        super().__init__(folder, [f"m{number + 1}" for number in range(members)], seed)
+        self.session, self._script, self.protocol = session, script, protocol
         self.faketime = faketime or find_faketime()
-        self.net = Net()
-        self.brokers = [f"b{number + 1}" for number in range(BROKERS)]
-        self.members = [f"m{number + 1}" for number in range(members)]
-        self.notes: list[str] = []
-        """What is not a fault of pares, but should be known of the run."""
         self.tokens: dict[tuple[str, int], str] = {}
         """(role, token) -> name of the holder, as the log has decided it."""
         self.kept: list[str] = []
@@ -73,46 +53,15 @@ class Scene:
         """Which logs have records that a stepped clock has stamped, counted from 0."""
         self.stamped = 0
         """How many records of the group those are."""
-        self.kafka: Kafka
         self.crew: Crew
         self.acks: Acks
         self._probe: Started | None = None
-        self._admin: AdminClient | None = None
-        self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> Self:
-        require_rights()
-        sweep()
-        try:
-            self._open()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    def _open(self) -> None:
+    def _open(self, *others: str) -> None:
         self._stack.callback(remove_shared_clocks, shared_clocks())
-        self._stack.callback(self.net.close)
-        self.net.open()
-        hosts = [self.net.add(node) for node in self.brokers]
-        for node in [*self.members, "probe", "desk"]:
-            self.net.add(node)
-        jars.fetch()  # from in there nobody reaches anything
-        self.net.enter("desk")
-        place = self.folder / "kafka"
-        for number in range(1, BROKERS + 1):
-            data = place / f"node-{number}" / "data"
-            self._stack.callback(unmount, data)
-            mount_memory(data, DISK_MB)
-        prefix = {number + 1: self.net.prefix(node) for number, node in enumerate(self.brokers)}
-        self.kafka = Kafka(nodes=BROKERS, folder=place, host=hosts, prefix=prefix, settings=QUICK_RETURN)
-        self._stack.callback(self._end_kafka)
-        self.kafka.start()
+        super()._open("probe", *others)
+
+    def _begin(self) -> None:
         self.make_topic()
         self._there: set[str] = set()
         """The members of the group, as far as the log was read."""
@@ -160,35 +109,7 @@ class Scene:
             self._probe.identity.signal(9)
             self._probe.wait(10)
 
-    def _end_kafka(self) -> None:
-        for node in self.kafka.nodes:
-            if node.running:
-                self.kafka.kill(node.id)  # its data goes too: no need for an orderly stop
-        self.kafka.close()
-        for number in range(1, BROKERS + 1):
-            log = self.folder / "kafka" / f"node-{number}" / "broker.log"
-            if log.exists():
-                shutil.copy(log, self.folder / f"broker-{number}.log")
-
-    def revive(self) -> list[int]:
-        """Starts brokers that have ended by themselves; which ones."""
-        ended = [node.id for node in self.kafka.nodes if not node.running]
-        for number in ended:
-            self.kafka.restart(number)
-        return ended
-
     # What the brokers say --------------------------------------------------------------------------------------------
-
-    @property
-    def admin(self) -> AdminClient:
-        if self._admin is None:
-            from confluent_kafka.admin import AdminClient
-
-            settings: dict[str, Any] = {"bootstrap.servers": self.kafka.bootstrap, "log_level": 0}
-            settings |= {"socket.timeout.ms": 2000, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200}
-            settings["error_cb"] = lambda error: None
-            self._admin = AdminClient(settings)
-        return self._admin
 
     def _make_offsets(self) -> None:
         """Has the brokers make the topic in which groups are kept: its leaders are the groups' coordinators."""
@@ -207,15 +128,6 @@ class Scene:
                     time.sleep(0.2)
         finally:
             consumer.close()
-
-    def leader(self, topic: str = TOPIC, partition: int = 0) -> int:
-        """The broker that leads a partition."""
-
-        def look() -> int:
-            found = self.admin.list_topics(topic, timeout=2).topics[topic].partitions
-            return max(0, found[partition].leader) if partition in found else 0
-
-        return self.until(look, f"partition {partition} of {topic} has a leader")
 
     def preferred(self) -> int:
         """The broker that Kafka would have lead the group's partition: the first of those that have a copy."""
@@ -250,28 +162,6 @@ class Scene:
         )
         return self.leader(_OFFSETS, (number & 0x7FFFFFFF) % count)
 
-    def controller(self) -> int:
-        """The active controller, by what the nodes have written down of their last election."""
-
-        def look() -> int:
-            known: list[tuple[int, int]] = []
-            for node in self.kafka.nodes:
-                path = node.folder / "data" / "__cluster_metadata-0" / "quorum-state"
-                with contextlib.suppress(OSError, ValueError):
-                    state = json.loads(path.read_text())
-                    known.append((state["leaderEpoch"], state["leaderId"]))
-            return max(0, max(known, default=(0, 0))[1])
-
-        return self.until(look, "there is a controller")
-
-    def whole(self) -> bool:
-        """Whether all brokers are there and every replica of every partition has caught up."""
-        found = self.admin.list_topics(timeout=2)
-        partitions = [part for topic in found.topics.values() for part in topic.partitions.values()]
-        return len(found.brokers) == BROKERS and all(
-            part.leader > 0 and len(part.isrs) == len(part.replicas) for part in partitions
-        )
-
     def joined(self) -> bool:
         """Whether all members that run are in the group, and the group knows of no other."""
         if not self.crew.all_begun():
@@ -287,27 +177,6 @@ class Scene:
             self._admin = None  # a client that knows a coordinator goes on asking it, though another one is meanwhile
             raise
         return found.state == ConsumerGroupState.STABLE and len(found.members) == len(self.crew.names())
-
-    def other_broker(self, than: int) -> int:
-        return self.dice.choice([node.id for node in self.kafka.nodes if node.id != than])
-
-    # Waiting ---------------------------------------------------------------------------------------------------------
-
-    def until(self, look: Callable[[], T], what: str, patience: float = 60.0) -> T:
-        """What `look` finds once it finds something. Raises `CapabilityError` if that takes longer than `patience` seconds:
-        the run can't go on then."""
-        from confluent_kafka import KafkaException
-
-        end, trouble = time.monotonic() + patience, ""
-        while True:
-            try:
-                if found := look():
-                    return found
-            except (KafkaException, ParesError, KeyError) as error:
-                trouble = f" ({error})"
-            if time.monotonic() >= end:
-                raise CapabilityError(f"not within {patience:g} s: {what}{trouble}")
-            time.sleep(_LOOK)
 
     def a_leading_member(self) -> str:
         """The place of a member that leads something now, picked by chance."""

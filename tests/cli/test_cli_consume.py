@@ -81,15 +81,20 @@ def test_records_come_as_lines_in_order_and_each_run_that_ends_with_0_has_done_t
     assert json.loads(again.err.splitlines()[-1])["done"] == 0, "the group has its positions"
 
 
-def test_with_ranges_records_of_one_partition_are_shared_out_by_claims_of_offsets(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("claim", ["ranges", "keys"])
+def test_records_of_one_partition_are_shared_out_by_claims_of_offsets_or_keys(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: str
 ) -> None:
     url = make(*(b"order %d" % number for number in range(40)))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
-    options = ["--ledger", url, "--until-idle", "0.5", "--claim", "ranges", "--slots", "2", "--json", "--"]
+    options = ["--ledger", url, "--until-idle", "0.5", "--claim", claim, "--slots", "2", "--json", "--"]
     found = pares("consume", "orders", *options, *script(tmp_path, WRITES))
     assert found.code == 0, found.err
-    assert (tmp_path / "seen").read_text().splitlines() == [f"0 order {number}" for number in range(40)]
+    seen, orders = (tmp_path / "seen").read_text().splitlines(), [f"0 order {number}" for number in range(40)]
+    slots = (
+        [seen] if claim == "ranges" else [[line for line in seen if int(line.split()[-1]) % 2 == n] for n in range(2)]
+    )
+    assert slots == ([orders] if claim == "ranges" else [orders[::2], orders[1::2]]), "without a key, by their offsets"
     assert json.loads(found.err.splitlines()[-1])["done"] == 40
     again = pares("consume", "orders", *options, *script(tmp_path, WRITES))
     assert json.loads(again.err.splitlines()[-1])["done"] == 0, "the group has its positions"

@@ -177,10 +177,10 @@ def test_all_loggers_are_documented_and_no_others() -> None:
 
 
 def test_all_metrics_are_documented_and_no_others() -> None:
-    from pares.metrics.table import SPLITS, TIMES, VALUES
+    from pares.metrics.table import CONSUMING, PARTITIONS, SPLITS, TIMES, VALUES
 
     told = first_cells(ROOT / "docs" / "operating.md", "Metrics")
-    assert sorted(told) == sorted(metric.name for metric in (*VALUES, *SPLITS, *TIMES))
+    assert sorted(told) == sorted(metric.name for metric in (*VALUES, *CONSUMING, *SPLITS, *PARTITIONS, *TIMES))
 
 
 def test_all_reasons_are_documented_and_no_others() -> None:

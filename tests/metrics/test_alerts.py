@@ -20,29 +20,36 @@ from standstill import stop_between_writes
 
 pytestmark = [pytest.mark.brokers, pytest.mark.processes, pytest.mark.timeout(600)]
 
-SCRIPT = Path(__file__).with_name("scraped_member.py")
+HERE = Path(__file__).parent
 LED = 'sum by (group, role) (pares_leads{group="shop"})'
 
 
-class Scraped:
+class Exporter:
+    """A process that can be scraped."""
+
+    def __init__(self, script: str, *words: str) -> None:
+        command = [sys.executable, str(HERE / script), *words]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.target = f"127.0.0.1:{int(self.process.stdout.readline())}"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class Scraped(Exporter):
     """A member in a process of its own."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name, self.flag = name, folder / f"{name}.ready"
         self.flag.touch()
-        command = [sys.executable, str(SCRIPT), f"sqlite:///{folder}/log.db", name, str(self.flag)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        self.target = f"127.0.0.1:{int(self.process.stdout.readline())}"
+        super().__init__("scraped_member.py", f"sqlite:///{folder}/log.db", name, str(self.flag))
 
     def step_down(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("step_down\n")
         self.process.stdin.flush()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
 
 
 def test_rules_by_promtool() -> None:
@@ -54,19 +61,24 @@ def test_rules_by_promtool() -> None:
 
 def test_alerts_and_dashboard_on_a_real_prometheus(tmp_path: Path) -> None:
     members: dict[str, Scraped] = {}
+    consumer: Exporter | None = None
     try:
         for name in ("a", "b"):
             members[name] = Scraped(tmp_path, name)
-        with Prometheus(tmp_path, [member.target for member in members.values()], RULES) as server:
+        consumer = Exporter("scraped_consumer.py", f"sqlite:///{tmp_path}/billing.db")
+        targets = [consumer.target, *(member.target for member in members.values())]
+        with Prometheus(tmp_path, targets, RULES) as server:
             _play(server, members, tmp_path)
     finally:
+        if consumer is not None:
+            consumer.end()
         for member in members.values():
             member.end()
 
 
 def _play(server: Prometheus, members: dict[str, Scraped], folder: Path) -> None:
     def leader() -> str:
-        found = server.ask("pares_leads == 1")
+        found = server.ask('pares_leads{group="shop"} == 1')
         return found[0]["metric"]["member"] if len(found) == 1 else ""
 
     def led(count: str) -> bool:
@@ -76,7 +88,7 @@ def _play(server: Prometheus, members: dict[str, Scraped], folder: Path) -> None
         return labels.items() <= server.firing().get(alert, {"": ""}).items()
 
     assert {rule["name"] for group in server.get("rules")["groups"] for rule in group["rules"]} >= {"ParesNobodyLeads"}
-    server.until("both are scraped, and one leads", lambda: len(server.ask("up == 1")) == 2 and led("1"))
+    server.until("all are scraped, and one leads", lambda: len(server.ask("up == 1")) == 3 and led("1"))
 
     # A handover: nothing to be told of.
     first = leader()

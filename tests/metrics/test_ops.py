@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from contextlib import closing
 from itertools import combinations
 from typing import Any
 
@@ -13,16 +14,24 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import pares
+from pares.ledger import open_topic
 from pares.metrics.table import SPLITS, TIMES, VALUES
 
 
 def exported() -> dict[str, set[str]]:
-    """Names of samples -> their labels, by a real member's exporter; of what it has nothing to tell of yet, by the table."""
+    """Names of samples -> their labels, by the exporter of a real member and a real consumer; of what they have nothing
+    to tell of yet, by the table."""
     registry = CollectorRegistry()
-    with pares.Member(f"memory://{uuid.uuid4().hex}", group="g", roles=["A"], name="a") as me:
+    where = f"memory://{uuid.uuid4().hex}"
+    with closing(pares.open(where)) as ledger, pares.Member(where, group="g", roles=["A"], name="a") as me:
+        with closing(open_topic(ledger, "orders", 1)) as topic:
+            topic.append(b"two apples")
         pares.metrics.prometheus(me, registry)
         assert me.wait("A", 30)
-        families = list(text_string_to_metric_families(generate_latest(registry).decode()))
+        with pares.Consumer(where, group="c", topics="orders", name="a") as consumer:
+            pares.metrics.prometheus(consumer, registry)
+            next(consumer.batches(30)).done()
+            families = list(text_string_to_metric_families(generate_latest(registry).decode()))
     found: dict[str, set[str]] = {}
     for sample in (sample for family in families for sample in family.samples):
         found.setdefault(sample.name, set()).update(sample.labels)

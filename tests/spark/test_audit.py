@@ -18,7 +18,8 @@ from scribe import BASE, Scribe, story
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
-from pares.spark.audit import AuditResult, audit, audit_all
+from pares.spark.audit import audit, audit_all
+from pares.spark.result import AuditResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,9 @@ from pares.core.wire import records as r
 from pares.dev import Kafka, Security
 from pares.ledger import open as open_ledger
 from pares.spark import logs, reading
-from pares.spark.audit import AuditResult, audit
+from pares.spark.audit import audit
 from pares.spark.report import write_report
+from pares.spark.result import AuditResult
 from pares.spark.session import log_file
 from pares.spark.source import LedgerSource
 from planted_secret import SECRET

@@ -12,6 +12,7 @@ from scribe import story
 from pares.spark import reading
 from pares.spark.audit import audit, audit_all
 from pares.spark.source import LedgerReader, LedgerSource
+from pares.spark.source.options import options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ def test_the_log_is_read_once_by_sparks_workers(
 
     class Counted(LedgerSource):
         def reader(self, schema: Any) -> LedgerReader:
-            return Counting(dict(self.options), envelope=False)
+            return Counting(options(dict(self.options)))
 
     log = story(5, roles=5, steps=60)
     url = log.save(tmp_path / "l.db")

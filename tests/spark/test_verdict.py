@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pares.core.errors import ConfigError
-from pares.spark.audit import AuditResult
+from pares.spark.result import AuditResult
 from pares.spark.rules.base import APPEND_MS, Allowed
 from pares.spark.verdict import Case, Promise, by_cause, judge
 

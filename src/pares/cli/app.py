@@ -15,6 +15,8 @@ from pares.cli.doctor import doctor
 from pares.cli.drain import drain
 from pares.cli.handover import handover
 from pares.cli.history import history
+from pares.cli.kept.capacity import capacity
+from pares.cli.kept.slo import slo
 from pares.cli.log import log
 from pares.cli.pause import pause, resume
 from pares.cli.roles import roles
@@ -70,6 +72,8 @@ app.command(rich_help_panel=STEER, cls=Plain)(resume)
 app.add_typer(dev, name="dev", rich_help_panel=WORK)
 app.command(rich_help_panel=CHECK, cls=Plain)(doctor)
 app.command(rich_help_panel=CHECK, cls=Plain)(audit)
+app.command(rich_help_panel=CHECK, cls=Plain)(slo)
+app.command(rich_help_panel=CHECK, cls=Plain)(capacity)
 app.command(rich_help_panel=CHECK, cls=Plain)(sim)
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
 from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.common.output import console, print_json, say
+from pares.cli.common.spark import Conf, Master, Memory, settings, start
 from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
 
 
 def audit(
@@ -55,16 +56,13 @@ def audit(
             "--fail-on", metavar="VERDICTS", help="End with 3 for these verdicts, too: some of unsure,slow,missing."
         ),
     ] = "",
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver, such as 4g (1g).")
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", metavar="DIR", help="A history in place of a ledger's log: see docs/history.md."),
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT (here)."),
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be given again.")
-    ] = None,
+    memory: Memory = None,
+    master: Master = None,
+    conf: Conf = None,
     engine: Annotated[
         Literal["auto", "spark", "python"],
         typer.Option(
@@ -93,23 +91,31 @@ def audit(
         raise ConfigError(
             "--also looks at the logs of several groups together: audit each by itself for --writes and --out"
         )
-    url = existing(ledger)
-    with opened(url):
-        pass  # what is no ledger is said at once, not when Spark is up
+    if history is not None and (also or all_groups or clock_error or engine == "python"):
+        raise ConfigError(
+            "--history goes without --also, --all-groups, --clock-error and --engine python: it was folded as it was updated"
+        )
+    url = "" if history is not None else existing(ledger)
+    if history is None:
+        with opened(url):
+            pass  # what is no ledger is said at once, not when Spark is up
     if out is not None:
         check_folder("--out", out)
-    settings, verdicts = _settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
+    given, verdicts = settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
     from pares.spark.audit import audit as run
     from pares.spark.verdict import check_failing
 
     check_failing(verdicts)
+    if history is not None:
+        from pares.spark.histories import history as kept
+
+        result = kept(start(memory, master, given, silent=json), history).audit(group, writes, faults)
+        if out is not None:
+            result.write(out)
+        _end(result, out, verdicts, "spark", json=json)
     by_spark = _by_spark(engine, alone=not (also or all_groups or writes or faults))
     if by_spark:
-        from pares.spark.session import session
-
-        if not json:
-            say("starting Spark ...")
-        spark = session(memory=memory, master=master, conf=settings)
+        spark = start(memory, master, given, silent=json)
         if also:
             _together(url, [group, *also], faults, clock_error, json=json)
         if all_groups:
@@ -119,10 +125,13 @@ def audit(
         if not json:
             say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
         result = run(url, group, out=out, clock_error_ms=clock_error, engine="python")
+    _end(result, out, verdicts, "spark" if by_spark else "python", json=json)
+
+
+def _end(result: AuditResult, out: Path | None, verdicts: list[str], judge: str, *, json: bool) -> NoReturn:
     if out is not None:
         _report(result, out / "report.html")
     if json:
-        judge = "spark" if by_spark else "python"
         print_json({**result.to_json(), "exit_code": result.code(verdicts), "engine": judge})
     else:
         _show(result, out)
@@ -147,18 +156,6 @@ def _by_spark(engine: str, *, alone: bool) -> bool:
         return False
     require()
     return True
-
-
-def _settings(given: list[str]) -> dict[str, str]:
-    from pares.core.errors import ConfigError
-
-    settings: dict[str, str] = {}
-    for setting in given:
-        name, equals, value = setting.partition("=")
-        if not name or not equals:
-            raise ConfigError(f"--conf {setting!r} is no NAME=VALUE")
-        settings[name] = value
-    return settings
 
 
 def _all(url: str, faults: str | None, clock_error: int, verdicts: list[str], *, json: bool) -> None:

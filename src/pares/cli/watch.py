@@ -9,7 +9,7 @@ import typer
 
 from pares.cli.common.allcall import LISTEN, AnyProtocol, Listen, listens, watch_allcall
 from pares.cli.common.keys import show_live
-from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, told
+from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_readable, existing, told
 from pares.cli.common.output import clock, console, grid, now_ms, print_json, seconds
 from pares.core.wire.shown import short_token
 
@@ -30,12 +30,24 @@ def watch(
     moves: Annotated[int, typer.Option("--moves", metavar="N", min=0, help="How many of the last moves to show.")] = 10,
     protocol: AnyProtocol = None,
     listen: Listen = LISTEN,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="URL",
+            help="Of consumers: where their topics are. Default: the ledger.",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show who leads what, how the members are, what moved and why.
 
     A live table until q or Ctrl-C. With --once or --json, and where the output is no terminal, it is shown once. Tokens are
     shown by their last digits; --json has them whole.
+
+    Of consumers: who has which partition, how far its position is as the log
+    has it (with each beat), and how many offsets are not done.
 
     Of a group that runs ALLCALL: members, ranks, leases, and which members disagree, as they are heard.
     """
@@ -47,17 +59,23 @@ def watch(
         watch_allcall(ledger, group, once=once, interval=interval, listen=listen, json=json)
         return
     from pares.view import state
+    from pares.view.consumption import Ends, consumption
 
-    with told(ledger, group) as story:
+    with told(ledger, group) as story, Ends(source or existing(ledger)) as ends:
+
+        def all_of_it() -> dict[str, Any]:
+            at = now_ms()
+            return {**state(story, at, moves=moves), "consumption": consumption(story, at, ends)}
+
         if json or once or not sys.stdout.isatty():
-            shown = state(story, now_ms(), moves=moves)
+            shown = all_of_it()
             print_json(shown) if json else console().print(picture(shown))
             return
 
         def now(height: int) -> RenderableType:
             story.catch_up()
             check_readable(story)
-            return picture(state(story, now_ms(), moves=moves), height=height)
+            return picture(all_of_it(), height=height)
 
         show_live(now, interval)
 
@@ -72,15 +90,20 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
         parts.append(
             Text("The beginning of this log is gone and it holds no snapshot: nobody can know who leads.", style="red")
         )
-    rows: list[dict[str, Any]] = now["roles"]
-    room = len(rows)
+    work: list[dict[str, Any]] = now.get("consumption", [])
+    consumed = {row["role"] for row in work}
+    rows: list[dict[str, Any]] = [row for row in now["roles"] if _whole(row["role"]) not in consumed]
+    room = max(len(rows), len(work))
     if height is not None:
         room = max(
             3, height - 10 - len(now["partitions"]) - len(now["members"]) - len(now["pauses"]) - len(now["moves"])
         )
-    parts.append(roles_table(rows[:room]) if rows else Text("\nthe group has no role\n", style="dim"))
+    if rows or not work:
+        parts.append(roles_table(rows[:room]) if rows else Text("\nthe group has no role\n", style="dim"))
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} seats more", style="dim"))
+    if work:
+        parts += [consumption_table(work[:room]), Text(in_all(work, room), style="dim")]
     parts.append(members_table(now["members"]) if now["members"] else Text("no member is in the group\n", style="dim"))
     if now["partitions"]:
         parts.append(partitions_table(now["partitions"] if height is None else now["partitions"][:room]))
@@ -95,6 +118,14 @@ def picture(now: dict[str, Any], *, height: int | None = None) -> RenderableType
     return Stack(*parts)
 
 
+def _whole(role: str) -> str:
+    """The role of the partition, where it stands for a part of one: a slot that nobody needs is no row of its own."""
+    from pares.core.consume.names import Partition
+
+    partition = Partition.of(role)
+    return role if partition is None else partition.whole.role
+
+
 def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
     """One line for each seat: its leader, the token, and for how long."""
     from rich.text import Text
@@ -106,6 +137,35 @@ def roles_table(rows: list[dict[str, Any]]) -> RenderableType:
         leader = Text("nobody", style="red") if row["leader"] is None else Text(row["leader"])
         table.add_row(role, leader, row["host"] or "", short_token(row["token"]), seconds(row["age"]), ", ".join(notes))
     return table
+
+
+def consumption_table(rows: list[dict[str, Any]]) -> RenderableType:
+    """One line for each partition of a topic: its consumer, how that is, and how far the work has come."""
+    from rich.text import Text
+
+    table = grid("topic", "partition:right", "consumer", "health", "token:right", "position:right", "lag:right")
+    styles = {"live": "green", "draining": "yellow", "overdue": "red", "silent": "red", "paused": "yellow"}
+    for row in rows:
+        slot = row["slot"] is not None
+        nobody = Text(
+            "several" if row["state"] == "shared" else "nobody", style="" if row["state"] == "shared" else "red"
+        )
+        consumer = nobody if row["consumer"] is None else Text(row["consumer"])
+        number = f"{row['partition']}+{row['slot']}" if slot else str(row["partition"])
+        state = Text(row["state"], style=styles.get(row["state"], ""))
+        lag = "?" if row["lag"] is None else str(row["lag"])
+        table.add_row(Text(row["topic"]), number, consumer, state, short_token(row["token"]), str(row["position"]), lag)
+    return table
+
+
+def in_all(rows: list[dict[str, Any]], room: int) -> str:
+    """How much is not done, and how many rows there are more."""
+    whole = [row for row in rows if row["slot"] is None]
+    lags = [row["lag"] for row in whole]
+    said = f"lag {sum(lag or 0 for lag in lags)} in {len(whole)} partitions"
+    if None in lags:
+        said += f", but for {lags.count(None)} of which nobody says where they end (see --source)"
+    return said if len(rows) <= room else f"{said}; and {len(rows) - room} rows more"
 
 
 def partitions_table(rows: list[dict[str, Any]]) -> RenderableType:

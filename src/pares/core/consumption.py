@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from pares.core.wire.divided.keys import Elsewhere
 from pares.core.wire.records import Seat
 from pares.core.wire.states import NOTHING_AHEAD, AheadState, Run
 
@@ -55,13 +56,14 @@ FromConsumers: TypeAlias = Took | Wants | Willing | Unhealthy
 
 class Begins(Struct, frozen=True, gc=False):
     """Where a consumer's term begins (C2). `first`: nobody has held the seat before, and nothing says where to begin. `ahead`:
-    what is done above that position (C9)."""
+    what is done above that position (C9). `elsewhere`: what other divisions of the partition say is done above it (C12)."""
 
     seat: Seat
     token: int
     position: int
     first: bool
     ahead: AheadState = NOTHING_AHEAD
+    elsewhere: tuple[Elsewhere, ...] = ()
 
 
 class Taken(Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ from pares.demo.summary import Summary, audited, summarise
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
 
 NICE: Final = 5
 

@@ -26,7 +26,7 @@ from pares.demo.stage import Outcome
 from pares.view import name_of
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
 
 CAUSES: Final = {
     "crash": "the leader was killed (SIGKILL)",

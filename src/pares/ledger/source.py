@@ -7,6 +7,7 @@ round trip costs much, and many threads fetch different partitions at once. See 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -92,6 +93,29 @@ class HasSources(Protocol):
 
         Raises `ConfigError` if there is no such topic, `LedgerUnavailable` if the ledger is out of reach.
         """
+        ...
+
+
+class GroupOffsets(Protocol):
+    """Offsets that a service keeps for a group of consumers of its own, for one topic: what its users' dashboards show."""
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Write the next offset of each of these partitions, up or down. Returns when the service has them. Raises
+        `LedgerUnavailable` if it is out of reach, or does not take them."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class HasGroupOffsets(Protocol):
+    """A source on a service that keeps offsets for groups of consumers."""
+
+    def group_offsets(self, group: str) -> GroupOffsets:
+        """Those of the group of this name, which need not be there yet; for the caller to close. Raises `ConfigError` for what
+        is no name."""
         ...
 
 

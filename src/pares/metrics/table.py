@@ -6,6 +6,7 @@ instead of `_seconds`.
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from pares.runtime import Health, Member
 from pares.runtime.death.incarnation import is_default_name
 from pares.runtime.driver.counters import Histogram, Measures
 from pares.runtime.here import here
+from pares.runtime.views import Claim, Consumption
 
 Labelled = Mapping[str, float]
 
@@ -41,6 +43,16 @@ class Split(NamedTuple):
     counts: bool
     label: str
     read: Callable[[Member], Labelled]
+
+
+class OfPartitions(NamedTuple):
+    """A gauge of a consumer, for each partition that it holds: with the labels `topic` and `partition`. With ranges it is the
+    sum, or the least, over the slots of the partition that it holds."""
+
+    name: str
+    help: str
+    read: Callable[[Claim], float]
+    several: Callable[[float, float], float]
 
 
 class Times(NamedTuple):
@@ -83,6 +95,20 @@ def _seats(member: Member) -> Labelled:
     return {role: 0.0 if view.paused(role) else float(there[role]) for role in roles_of(member) if role in there}
 
 
+def _consumed(what: Callable[[Consumption], float | None]) -> Callable[[Health, Member], float | None]:
+    """Nothing of a member that consumes nothing."""
+    return lambda health, _: None if health.consumption is None else what(health.consumption)
+
+
+def by_partition(metric: OfPartitions, health: Health) -> dict[tuple[str, str], float]:
+    """By topic and partition."""
+    found: dict[tuple[str, str], float] = {}
+    for claim in () if health.consumption is None else health.consumption.claims:
+        key, value = (claim.topic, str(claim.partition)), metric.read(claim)
+        found[key] = metric.several(found[key], value) if key in found else value
+    return found
+
+
 VALUES: Final = (
     Value("pares_live", "1 if the member's health is ok: what a liveness probe looks at", False, lambda h, _: h.ok),
     Value("pares_ready", "1 if it is in its group and the ledger is in reach", False, lambda h, _: h.ready),
@@ -106,6 +132,27 @@ VALUES: Final = (
     Value("pares_failed_appends", "appends that failed, or of unknown outcome", True, lambda h, _: h.failed_appends),
     Value("pares_bad_records", "records read that could not be understood", True, lambda h, _: h.bad_records),
     Value("pares_uncounted_records", "records read that changed nothing", True, lambda h, _: h.uncounted_records),
+)
+CONSUMING: Final = (
+    Value(
+        "pares_consumer_load",
+        "partitions that a consumer holds; with ranges, slots",
+        False,
+        _consumed(lambda c: c.load),
+    ),
+    Value(
+        "pares_consumer_failed_commits",
+        "commits of positions to a broker's group offsets that failed",
+        True,
+        _consumed(lambda c: None if c.group_offsets is None else c.commits_failed),
+    ),
+)
+"""Of consumers, and of no other member."""
+PARTITIONS: Final = (
+    OfPartitions(
+        "pares_consumer_lag", "offsets of a partition held that are not done", lambda c: c.lag or 0, operator.add
+    ),
+    OfPartitions("pares_consumer_position", "the first offset of it that is not done", lambda c: c.position, min),
 )
 SPLITS: Final = (
     Split("pares_terms", "terms begun, by how they were gained", True, "cause", lambda m: dict(measures_of(m).gained)),

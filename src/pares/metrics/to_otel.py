@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pares.core.errors import CapabilityError
-from pares.metrics.table import SPLITS, TIMES, VALUES, labels_of, measures_of, over
+from pares.metrics.table import (
+    CONSUMING,
+    PARTITIONS,
+    SPLITS,
+    TIMES,
+    VALUES,
+    OfPartitions,
+    by_partition,
+    labels_of,
+    measures_of,
+    over,
+)
 from pares.runtime import Member
 from pares.runtime.driver.counters import BOUNDS
 
@@ -18,10 +29,13 @@ except ImportError:
 def add(member: Member, meter: Meter | None) -> None:
     meter = get_meter("pares") if meter is None else meter
     labels = labels_of(member)
-    for name, help, counts, read in VALUES:
+    consumes = member.health().consumption is not None
+    for name, help, counts, read in (*VALUES, *CONSUMING) if consumes else VALUES:
         _observe(meter, name, help, counts, member, lambda read=read: _alone(read(member.health(), member)), None)
     for name, help, counts, label, split in SPLITS:
         _observe(meter, name, help, counts, member, lambda split=split: split(member), label)
+    for metric in PARTITIONS if consumes else ():
+        _observe_partitions(meter, metric, member)
     for name, help, times in TIMES:
         measured = times(measures_of(member))
         if measured is None:
@@ -54,6 +68,21 @@ def _observe(
 
     create = meter.create_observable_counter if counts else meter.create_observable_gauge
     create(_name(name), [callback], "s" if name.endswith("_seconds") else "1", help)
+
+
+def _observe_partitions(meter: Meter, metric: OfPartitions, member: Member) -> None:
+    labels = labels_of(member)
+
+    def callback(options: CallbackOptions) -> Iterable[Observation]:
+        if over(member):
+            return []
+        found = by_partition(metric, member.health())
+        return [
+            Observation(value, {**labels, "topic": topic, "partition": partition})
+            for (topic, partition), value in found.items()
+        ]
+
+    meter.create_observable_gauge(_name(metric.name), [callback], "1", metric.help)
 
 
 def _name(name: str) -> str:

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from pares.core.errors import CapabilityError
-from pares.metrics.table import SPLITS, TIMES, VALUES, labels_of, measures_of, over
+from pares.metrics.table import (
+    CONSUMING,
+    PARTITIONS,
+    SPLITS,
+    TIMES,
+    VALUES,
+    by_partition,
+    labels_of,
+    measures_of,
+    over,
+)
 from pares.runtime import Member
 
 try:
@@ -43,7 +53,7 @@ class Members(Collector):
 
     def _families(self, members: list[Member]) -> Iterator[Metric]:
         told = [(list(labels_of(member).values()), member, member.health()) for member in members]
-        for name, help, counts, read in VALUES:
+        for name, help, counts, read in (*VALUES, *CONSUMING):
             family = (CounterMetricFamily if counts else GaugeMetricFamily)(name, help, labels=LABELS)
             for labels, member, health in told:
                 if (value := read(health, member)) is not None:
@@ -54,6 +64,12 @@ class Members(Collector):
             for labels, member, _ in told:
                 for key, value in split(member).items():
                     family.add_metric([*labels, key], float(value))
+            yield family
+        for metric in PARTITIONS:
+            family = GaugeMetricFamily(metric.name, metric.help, labels=[*LABELS, "topic", "partition"])
+            for labels, _, health in told:
+                for key, value in by_partition(metric, health).items():
+                    family.add_metric([*labels, *key], value)
             yield family
         for name, help, times in TIMES:
             family = HistogramMetricFamily(name, help, labels=LABELS)

@@ -73,8 +73,8 @@ def rendered(status: int, said: Mapping[str, object], method: str) -> tuple[list
 
 
 def health_app(member: object) -> HealthApp:
-    """An ASGI application that answers probes for `member`: a `Member`, one of `pares.aio`, or a callable that returns one (or
-    None, as long as there is none). Serve it by itself, or mount it below a path of yours.
+    """An ASGI application that answers probes for `member`: a `Member` or a `Consumer`, one of `pares.aio`, or a callable that
+    returns one (or None, as long as there is none). Serve it by itself, or mount it below a path of yours.
 
     - `/livez` is 200 while `health().ok`: its loop runs, has read the ledger lately or knows why not, no work is stuck, and
       what it holds it leads. 503: the loop died or stands still, work hangs, the member failed or was closed, or it was
@@ -97,14 +97,19 @@ def health_app(member: object) -> HealthApp:
 
 
 def _plain(member: Any) -> Member | None:
-    """The member below, if it is one for asyncio: None as long as that has not been entered."""
+    """The member below, if it is one for asyncio, or a consumer: None as long as the first has not been entered."""
     if member is None or isinstance(member, Member):
         return member
     from pares.runtime import aio
+    from pares.runtime.consume.consumer import Consumer
 
-    if isinstance(member, aio.Member):
-        return member._made  # pyright: ignore[reportPrivateUsage]
-    raise ConfigError(f"health_app got {member!r}: give a Member, one of pares.aio, or a callable that returns one")
+    if isinstance(member, aio.Member | aio.Consumer):
+        return _plain(member._made)  # pyright: ignore[reportPrivateUsage]
+    if isinstance(member, Consumer):
+        return member._member  # pyright: ignore[reportPrivateUsage]
+    raise ConfigError(
+        f"health_app got {member!r}: give a Member or a Consumer, one of pares.aio, or a callable that returns one"
+    )
 
 
 async def _live(receive: Receive, send: Send) -> None:
@@ -117,7 +122,10 @@ async def _live(receive: Receive, send: Send) -> None:
 
 
 def _told(health: Health) -> Mapping[str, object]:
+    work = health.consumption
+    consumes = {} if work is None else {"load": work.load, "lag": work.lag}
     return {
+        **consumes,
         "ok": health.ok,
         "ready": health.ready,
         "state": health.state,

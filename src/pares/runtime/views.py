@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from pares.core.consume.freshness import Freshness
 from pares.core.wire.world import World
 
 State: TypeAlias = Literal["joining", "live", "closing", "closed", "failed"]
@@ -50,6 +51,50 @@ class Peer:
     """What it holds."""
     views: dict[str, str] = field(default_factory=dict[str, str])
     """ALLCALL: whom it takes for the leader of each role. (Elsewhere the log says that, and the same for all.)"""
+
+
+class Claim(NamedTuple):
+    """A partition, as a consumer sees it.
+
+    `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
+    own claims; None for others'). `slot`: with ranges and keys, which slot of the partition it is, else None. With ranges its
+    position and lag are those of its own ranges. With keys its position says of its own records alone that they are done, and
+    its lag counts the offsets behind that, of all keys: whose a record is shows when it is read. `slots`: with keys, over how
+    many slots they are shared out, else None. `holder`: the id of the consumer that holds it, None if it is free. `state`:
+    "fresh", "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or
+    "paused".
+    """
+
+    topic: str
+    partition: int
+    holder: str | None
+    state: Freshness | Literal["free", "paused"]
+    token: int
+    position: int
+    end: int | None
+    lag: int | None
+    slot: int | None = None
+    slots: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a consumer has to do, as far as it has looked: no request is made for it. It looks where partitions end when it
+    fetches from them, and every ten sessions, ten seconds at least; `Consumer.lag` asks at once."""
+
+    delivery: str
+    load: int
+    """Partitions (with ranges, slots) that it holds, and may believe that it holds."""
+    lag: int
+    """Offsets of these that are not done, in all."""
+    claims: tuple[Claim, ...]
+    """Each of them."""
+    group_offsets: str | None = None
+    """The consumer group of the broker that positions are committed for, too; None: for none."""
+    commits_failed: int = 0
+    """How often that has failed so far."""
+    commit_trouble: str | None = None
+    """Why it failed the last time; None if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +151,8 @@ class Health:
     """Records read that were understood and changed nothing: late or doubled copies, senders that are gone."""
     problems: tuple[str, ...]
     """The last things that a person should know."""
+    consumption: Consumption | None = None
+    """Of a consumer; None of a member that consumes nothing."""
 
 
 def holders(world: World, role: str, since: Mapping[tuple[str, int], float] | None = None) -> list[Holder]:

@@ -11,20 +11,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult, warm_up
+    from pares.spark.audit import warm_up
     from pares.spark.driving.claims import Dataset, dataset
     from pares.spark.driving.guard import Guard, guard
     from pares.spark.driving.ranges import RangedSource
     from pares.spark.driving.work import Claimed, work
+    from pares.spark.histories import History, Manifest, Overtaken, history
     from pares.spark.java import JavaHome, find_java, no_java_message
     from pares.spark.report import render, write_report
+    from pares.spark.result import AuditResult
     from pares.spark.session import prestart
     from pares.spark.sinks.base import Sink
     from pares.spark.sinks.extents import NotContiguous
     from pares.spark.sinks.parquet import ParquetSink
     from pares.spark.sinks.postgres import PostgresSink
     from pares.spark.sinks.sqlite import SqliteSink
-    from pares.spark.source import LedgerSource
+    from pares.spark.source import LedgerSource, register
     from pares.spark.verdict import Promise
 
 __all__ = [
@@ -32,9 +34,12 @@ __all__ = [
     "Claimed",
     "Dataset",
     "Guard",
+    "History",
     "JavaHome",
     "LedgerSource",
+    "Manifest",
     "NotContiguous",
+    "Overtaken",
     "ParquetSink",
     "PostgresSink",
     "Promise",
@@ -44,8 +49,10 @@ __all__ = [
     "dataset",
     "find_java",
     "guard",
+    "history",
     "no_java_message",
     "prestart",
+    "register",
     "render",
     "warm_up",
     "work",
@@ -53,13 +60,16 @@ __all__ = [
 ]
 
 _WHERE: Final = {
-    "AuditResult": "audit",
+    "AuditResult": "result",
     "Claimed": "driving.work",
     "Dataset": "driving.claims",
     "Guard": "driving.guard",
+    "History": "histories",
     "JavaHome": "java",
     "LedgerSource": "source",
+    "Manifest": "histories",
     "NotContiguous": "sinks.extents",
+    "Overtaken": "histories",
     "ParquetSink": "sinks.parquet",
     "PostgresSink": "sinks.postgres",
     "Promise": "verdict",
@@ -69,8 +79,10 @@ _WHERE: Final = {
     "dataset": "driving.claims",
     "find_java": "java",
     "guard": "driving.guard",
+    "history": "histories",
     "no_java_message": "java",
     "prestart": "session",
+    "register": "source",
     "render": "report",
     "warm_up": "audit",
     "work": "driving.work",

@@ -12,16 +12,11 @@ in its favour: what it did not say is bounded by its lease.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
@@ -32,106 +27,16 @@ from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.logs import Opened, open_to_read
+from pares.spark.result import AuditResult
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.session import out_of_memory, require_rows, session
-from pares.spark.verdict import Promise
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from pares.spark.reading import Reading
     from pares.spark.rows import Faults
     from pares.spark.tables import Engine
-
-
-@dataclass(frozen=True)
-class AuditResult:
-    """What an audit found. `tables` are Arrow tables of at most `tables.ROWS` rows; `frames` has all rows, in Spark."""
-
-    group: str
-    ledger: str
-    tables: Mapping[str, pa.Table]
-    """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also
-    sink_findings: see `schema.TABLES`."""
-    summary: Mapping[str, Any]
-    promises: list[Promise]
-    frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
-    """The same, whole; none in a result that was put together without Spark."""
-    _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
-
-    @property
-    def cut_off(self) -> str | None:
-        """What is to be said of a log whose beginning is deleted; None if all of it is there."""
-        start = self.summary["log_from"]
-        if start == 0:
-            return None
-        return (
-            f"The log begins at offset {start}: what stood before it was deleted, by retention or a trim, and is not audited. "
-            f"The group's history is known from offset {self.summary['records_from']} on; older terms have no beginning."
-        )
-
-    @property
-    def exit_code(self) -> int:
-        """3 if a promise was broken, else 0."""
-        return self.code()
-
-    def code(self, fail_on: Sequence[str] = ()) -> int:
-        """3 if a promise was broken, or has one of the verdicts `fail_on` (of `verdict.FAILS`), else 0."""
-        verdict.check_failing(fail_on)
-        return 3 if any(promise.verdict in ("broken", *fail_on) for promise in self.promises) else 0
-
-    def rows(self, table: str) -> list[Row]:
-        """The rows of a table as dictionaries; at most as many as `tables` has."""
-        if table not in self._rows:
-            self._rows[table] = self.tables[table].to_pylist()
-        return self._rows[table]
-
-    def write(self, out: str | Path, form: Literal["parquet", "jsonl"] = "parquet") -> list[Path]:
-        """Writes each table to a file of its own in the folder `out`, and `summary.json`; returns the files.
-
-        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file is
-        there whole or not at all. Files of an earlier audit are replaced.
-        """
-        folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        written: list[Path] = []
-        for name, table in self.tables.items():
-            draft, place = folder / f".{name}.draft", folder / f"{name}.{form}"
-            if self.cut(name):
-                form_ = "json" if form == "jsonl" else form
-                self.frames[name].write.mode("overwrite").format(form_).save(str(draft.resolve()))
-            elif form == "parquet":
-                import pyarrow.parquet as pq
-
-                pq.write_table(table, draft)
-            else:
-                draft.write_text("".join(f"{json.dumps(row, default=_text)}\n" for row in table.to_pylist()))
-            if place.is_dir() or draft.is_dir():
-                _remove(place)
-            os.replace(draft, place)
-            written.append(place)
-        draft, place = folder / ".summary.draft", folder / "summary.json"
-        draft.write_text(json.dumps(self.to_json(), indent=2, default=_text) + "\n")
-        os.replace(draft, place)
-        return [*written, place]
-
-    def cut(self, table: str) -> bool:
-        """Whether `tables` has not all rows of this one."""
-        from pares.spark.tables import ROWS
-
-        return table in self.frames and self.tables[table].num_rows >= ROWS
-
-    def to_json(self) -> dict[str, Any]:
-        """The summary and the promises, for `--json`."""
-        return {
-            "group": self.group,
-            "ledger": self.ledger,
-            "summary": dict(self.summary),
-            "cut_off": self.cut_off,
-            "promises": [promise._asdict() for promise in self.promises],
-            "exit_code": self.exit_code,
-        }
 
 
 def audit(
@@ -263,14 +168,54 @@ def _audits(
     induced: bool,
     engine: Engine,
 ) -> list[AuditResult]:
-    # Only now: these need pyspark, and if it is not there, `session` has said so.
-    from pares.spark import rows as rows_
-    from pares.spark import tables
-    from pares.spark.reading import SMALL, Reading
+    # Only now: it needs pyspark, and if that is not there, `session` has said so.
+    from pares.spark.reading import Reading
 
     url, partition = place
     reading = Reading(spark, url, partition, options, ledger)
     facts = reading.fold(group, induced=induced, error_ms=allowed.error_ms)
+    return judged(spark, facts, reading, group, ledger, allowed, faults, writes, engine)
+
+
+class Folded(Protocol):
+    """Where the facts come from: a log that was just read, or a history."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the log they were made of."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """Where what is known of the log begins."""
+        ...
+
+    @property
+    def here(self) -> pa.Table | None:
+        """The facts, if they are few."""
+        ...
+
+    def nothing(self, group: str | None) -> str:
+        """Why there is nothing of `group` to audit."""
+        ...
+
+
+def judged(
+    spark: SparkSession,
+    facts: DataFrame,
+    reading: Folded,
+    group: str | None,
+    ledger: str,
+    allowed: Allowed,
+    faults: str | Path | DataFrame | Faults | None = None,
+    writes: str | Path | DataFrame | None = None,
+    engine: Engine = "auto",
+) -> list[AuditResult]:
+    """The audit of facts that are there; what `audit` and `audit_all` do once the log is folded."""
+    from pares.spark import rows as rows_
+    from pares.spark import tables
+    from pares.spark.reading import SMALL
+
     struck = rows_.load_faults(spark, faults)
     rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
@@ -333,7 +278,7 @@ def _plainly(
     return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case))
 
 
-def _heads(groups: Iterable[Row], reading: Reading, group: str | None) -> dict[str, Row]:
+def _heads(groups: Iterable[Row], reading: Folded, group: str | None) -> dict[str, Row]:
     """The groups that the log tells of, by name."""
     heads = {row["g"]: {**row, "log_from": reading.start} for row in groups if row["first_ms"] is not None}
     if not heads:
@@ -397,17 +342,3 @@ def warm_up(spark: SparkSession) -> None:
             ledger.append_many([encode(record) for record in records])
         rows = spark.range(1).selectExpr("'r' AS role", "4L AS token", "2L AS at_ms")
         audit(url, "warm", rows, [(1, "a", "crash")], spark=spark)
-
-
-def _remove(place: Path) -> None:
-    if place.is_dir():
-        shutil.rmtree(place)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            place.unlink()
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value)

@@ -34,6 +34,7 @@ from pares.spark.facts import folding as fold
 from pares.spark.facts.base import arrow_schema, batches
 from pares.spark.logs import entries_of, first_and_end, open_to_read
 from pares.spark.source import LedgerSource
+from pares.spark.source.ledger import make_known
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,7 @@ class Reading:
         self, spark: SparkSession | None, url: str, claims_in: int, client: Mapping[str, str], told: str | None = None
     ) -> None:
         if spark is not None:
-            spark.dataSource.register(LedgerSource)
+            make_known(spark, LedgerSource)
         self._told = told or url
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
         self._bus = url.endswith(f"#{BUS_TOPIC}")
@@ -85,7 +86,7 @@ class Reading:
                 frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
-                raised = _as_raised(error)
+                raised = as_raised(error)
                 if isinstance(raised, LedgerGap) and left:
                     continue
                 if raised is None:
@@ -193,7 +194,7 @@ class Reading:
         return source
 
 
-def _as_raised(error: Exception) -> ParesError | None:
+def as_raised(error: Exception) -> ParesError | None:
     """The error of pares' own that made a job of Spark's fail; None if it was none."""
     if isinstance(error, ParesError):
         return error

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
-    from pares.spark.audit import AuditResult
+    from pares.spark.result import AuditResult
     from pares.spark.verdict import Row
 
 MAX_ROWS: Final = 200

@@ -15,7 +15,7 @@ _SEAT: Final = "role string, seat int"
 
 TABLES: Final[dict[str, str]] = {
     "records": "offset bigint, ts_ms bigint, kind string, member string, n bigint, base bigint, due_ms bigint, "
-    f"{_SEAT}, token bigint, counted boolean, reason string, bytes bigint",
+    f"{_SEAT}, token bigint, counted boolean, reason string, bytes bigint, payload binary",
     "terms": f"group string, {_SEAT}, token bigint, member string, name string, host string, from_offset bigint, "
     "to_offset bigint, from_ms bigint, to_ms bigint, why string, a_early_ms bigint, a_late_ms bigint, b_early_ms bigint, "
     "b_late_ms bigint, began string, cause string, measured boolean, truncated boolean, sure_ms bigint",

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pares.spark import intervals
-from pares.spark.audit import AuditResult, audit
+from pares.spark.audit import audit
+from pares.spark.result import AuditResult
 from pares.spark.session import session
 from pares.spark.verdict import Row
 

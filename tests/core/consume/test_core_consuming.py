@@ -122,6 +122,37 @@ def test_c4_a_take_whose_append_failed_is_written_again_with_the_same_bounds(fat
     assert solo.world.seats[P0].taken == 10
 
 
+@pytest.mark.parametrize("landed", ["before", "after", "never"])
+def test_c4_what_landed_before_the_term_ended_is_told_though_both_are_read_at_once(landed: str) -> None:
+    """It reads again after an outage, and has lost the seat meanwhile. What it took is its own, whatever others took since."""
+    paper, b = others()
+    solo = consumer(paper=paper)
+    while not (solo.attached and P0 in solo.world.seats and solo.world.seats[P0].holder == solo.me):
+        b.beat()
+        solo.run(0.1)
+    before = token(solo)
+    solo.reading = False
+    if landed == "before":
+        solo.step(ev.Took(P0, before, 0, 9))
+        solo.run(0.02)
+        assert any(isinstance(r, R.Take) for r in solo.sent)
+    last = paper.end - 1 if landed == "before" else solo.world.members[solo.me].offset
+    mine = 1000 + b.claim(ROLES[0], over=(solo.me, last))
+    if landed == "after":
+        solo.step(ev.Took(P0, before, 0, 9))
+        solo.run(0.02)
+        assert any(isinstance(r, R.Take) for r in solo.sent)
+    elif landed == "never":
+        solo.fate = lambda records: "lost" if any(isinstance(r, R.Take) for r in records) else "lands"
+        solo.step(ev.Took(P0, before, 0, 9))
+    first = 10 if landed == "before" else 0
+    b.write(R.Take, seat=P0, token=mine, first=first, last=first + 9)
+    solo.reading = True
+    solo.run(0.3)
+    assert (solo.world.seats[P0].holder, solo.world.seats[P0].taken) == ("b~1", first + 10)
+    assert told(solo, ev.Taken) == ([ev.Taken(P0, before, 10)] if landed == "before" else [])
+
+
 def test_c4_a_term_that_is_over_takes_nothing() -> None:
     solo = holding()
     before = token(solo)

@@ -18,7 +18,8 @@ from pares.core.consume.ranging import FIRST, LARGEST, Ranges, Sizes
 from pares.core.consume.sharing import share
 from pares.core.lease import MS
 from pares.core.wire import records as R
-from pares.core.wire.ranges import MAX_OPEN, frontier, may_rewind, position, slot_of, undone
+from pares.core.wire.divided.ranges import MAX_OPEN, frontier, may_rewind, position, undone
+from pares.core.wire.divided.siblings import part_of
 from pares.core.wire.states import AheadState
 from pares.core.wire.world import World
 
@@ -279,8 +280,8 @@ def test_r15_roles_that_are_no_slots_are_rewound_as_ever() -> None:
     "role", ["orders/0+1", "orders@0123abcd+1", "orders@0123abcd/0+01", "orders@0123abcd/0+100", "+1"]
 )
 def test_what_is_no_slot_is_taken_for_none(role: str) -> None:
-    assert slot_of(role) is None
-    assert slot_of(SLOTS[2]) == (WHOLE.role, 2)
+    assert part_of(role) is None
+    assert part_of(SLOTS[2]) == (WHOLE.role, 2, 0)
     assert Partition.of(SLOTS[2]) == WHOLE.slots(3)[2]
     assert WHOLE.slots(3)[2].whole == WHOLE
 

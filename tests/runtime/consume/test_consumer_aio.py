@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from consume_tools import Topic
 from runtime_tools import CALM
@@ -42,3 +43,25 @@ def test_iterating_ends_after_a_while_without_batches(memory: str) -> None:
             return len([batch async for batch in consumer.batches(timeout=0.05)])
 
     assert asyncio.run(main()) == 0
+
+
+def test_c12_slots_of_keys_for_asyncio(memory: str) -> None:
+    async def main() -> list[int]:
+        topic = Topic()
+        for number in range(12):
+            topic.append(str(number), key=b"k%d" % (number % 3))
+        given: dict[str, Any] = {"claim": "keys", "slots": 4, "order": "key", "concurrency": 3, "session": CALM}
+        seen: list[int] = []
+        async with aio.Consumer(memory, group="g", topics=[topic], **given) as consumer:
+            async for record in consumer.records():
+                seen.append(record.offset)
+                record.done()
+                if len(seen) == 12:
+                    break
+            assert {claim.slots for claim in consumer.claims()} == {4}
+        return seen
+
+    seen = asyncio.run(main())
+    assert sorted(seen) == list(range(12))
+    for key in range(3):
+        assert [at for at in seen if at % 3 == key] == list(range(key, 12, 3))

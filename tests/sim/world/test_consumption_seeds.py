@@ -26,6 +26,8 @@ def test_the_clean_seeds_meet_most_faults_both_deliveries_and_all_acts() -> None
     assert {kind for plan in plans for kind in plan.acts} == set(ACTS)
     assert len({plan.delivery for plan in plans}) == 2
     assert any(plan.whole for plan in plans)
+    assert any(plan.divided and not plan.mixed for plan in plans)
+    assert any(plan.mixed for plan in plans)
     assert any(plan.greedy for plan in plans)
     assert any(plan.most for plan in plans)
 

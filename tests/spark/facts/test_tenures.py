@@ -11,8 +11,9 @@ import pytest
 
 from pares.core.wire.neli_records import Announce, Beacon, PartitionCount, Pulse, RolesChanged, Yield, encode
 from pares.ledger import open as open_ledger
-from pares.spark.audit import AuditResult, audit
+from pares.spark.audit import audit
 from pares.spark.facts.neli import history
+from pares.spark.result import AuditResult
 from pares.spark.together import audit_together
 
 if TYPE_CHECKING:

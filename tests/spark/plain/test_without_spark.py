@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from pares.cli.app import app
 from pares.core.errors import CapabilityError, ConfigError
 from pares.spark import session
-from pares.spark.audit import AuditResult, audit
+from pares.spark.audit import audit
 from pares.spark.plain import tables
+from pares.spark.result import AuditResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,13 +36,13 @@ def consume(
         Literal["at-least-once", "at-most-once"], typer.Option("--delivery", help="Never lost, or never twice.")
     ] = "at-least-once",
     claim: Annotated[
-        Literal["partitions", "topics", "ranges"],
-        typer.Option("--claim", help="What one consumer has: partitions, whole topics, or ranges of offsets."),
+        Literal["partitions", "topics", "ranges", "keys"],
+        typer.Option("--claim", help="What one consumer has: partitions, whole topics, ranges of offsets, or keys."),
     ] = "partitions",
     slots: Annotated[
         int,
         typer.Option(
-            "--slots", metavar="N", min=1, max=100, help="With ranges: so many of a partition are worked on at once."
+            "--slots", metavar="N", min=1, max=100, help="With ranges or keys: so many work on a partition at once."
         ),
     ] = 16,
     start: Annotated[
@@ -73,6 +73,15 @@ def consume(
             "--dead-letter",
             metavar="TOPIC",
             help="Where records go for which CMD fails again and again: a topic, or the URL of a log.",
+            show_default=False,
+        ),
+    ] = None,
+    group_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--group-offsets",
+            metavar="NAME",
+            help="On Kafka: commit positions as offsets of this consumer group, too, for dashboards.",
             show_default=False,
         ),
     ] = None,
@@ -114,7 +123,8 @@ def consume(
     Run it as often as you like, on any host: partitions are shared out. With
     --concurrency 1, the default, those of one partition are run in order. With
     --claim ranges several consumers work on one partition, each on ranges of
-    its own, in no order but that within a range. CMD
+    its own, in no order but that within a range; with --claim keys each on keys
+    of its own, each key in order, if all of them give the same --slots. CMD
     gets TERM when its partition is another consumer's by now. INT and TERM let
     running commands end; a second one kills them. CMD is not ended when this
     process is killed: then its records are given out again.
@@ -145,6 +155,7 @@ def consume(
             session=session,
             name=name,
             dead_letter=dead_letter,
+            group_offsets=group_offsets,
         )
         with consumer:
             parks = dead_letter is not None

@@ -112,18 +112,21 @@ class Progress:
         return upto > self.next and self.done(self.open(upto))
 
     def ahead(self) -> tuple[Run, ...]:
-        """The runs that are done above the position."""
-        found: list[Run] = []
+        """The runs that are done above the position, in this term or before. A batch leaves out what was done before, so that
+        may lie in a span that is not done. [the batch is lost with its holder, and all that it had left out is done again]"""
+        runs = [run for run in self._known if run[1] > self.position]
         node = self._first
         while node is not None:
             if node.done:
-                found.append((node.first, node.next))
+                runs.append((node.first, node.next))
             node = node.after
-        for first, upto in self._known:
-            if upto > self.next:
-                first = max(first, self.next)
-                joins = bool(found) and found[-1][1] == first
-                found[-1:] = [(found[-1][0], upto)] if joins else [*found[-1:], (first, upto)]
+        found: list[Run] = []
+        for first, upto in sorted(runs):
+            first = max(first, self.position)
+            if found and first <= found[-1][1]:
+                found[-1] = (found[-1][0], max(found[-1][1], upto))
+            else:
+                found.append((first, upto))
         return tuple(found)
 
 

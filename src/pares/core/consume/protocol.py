@@ -1,4 +1,4 @@
-"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9, C11).
+"""A consumer's side of the claims protocol: `Claims`, with positions (docs/design.md, C2 to C5, C9, C11, C12).
 
 It adds three words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
 when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
@@ -29,7 +29,8 @@ from pares.core.consume.shares import Shares
 from pares.core.wire import records
 from pares.core.wire.ahead import above, clipped, fields_of, resumed
 from pares.core.wire.changes import Change, SeatChanged
-from pares.core.wire.ranges import MAX_OPEN
+from pares.core.wire.divided.keys import begins
+from pares.core.wire.divided.ranges import MAX_OPEN
 from pares.core.wire.reader import Reader
 from pares.core.wire.records import Seat
 from pares.core.wire.states import NOTHING_AHEAD
@@ -165,24 +166,26 @@ class Consume(Claims):
 
     def step(self, event: ev.Event, now: int) -> list[ev.Effect]:
         found: list[ev.Effect] = []
+        changes: list[Change] = []
         for effect in super().step(event, now):
             found.append(effect)
             if type(effect) is ev.Lead:
                 found += (self._begins(effect), self._owns(effect.seat, effect.token))
             elif type(effect) is ev.Moved:
-                self._forget_first(effect.changes)
+                changes = effect.changes
+                self._forget_first(changes)
         if type(event) is ev.Read:
-            found += self._taken()
+            found += self._taken(changes)
             found += self._granted()
         return found
 
     def _begins(self, lead: ev.Lead) -> ev.Begins:
         """C2: nobody but this member moves mark or taken of the seat any more, for as long as it holds it by this token."""
-        seat = self.reader.world.seats[lead.seat]
         known = self.reader.world.ahead.get(lead.seat, NOTHING_AHEAD)
-        position, known = resumed(known, max(seat.mark, seat.taken))
-        first = position == 0 and lead.seat in self.living.moves.first
-        return ev.Begins(lead.seat, lead.token, position, first, known)
+        position, elsewhere = begins(self.reader.world, lead.seat)
+        position, known = resumed(known, position)
+        first = position == 0 and not elsewhere and lead.seat in self.living.moves.first
+        return ev.Begins(lead.seat, lead.token, position, first, known, elsewhere)
 
     def _owns(self, seat: Seat, token: int) -> ev.Owns:
         """C11: all that the slot has, whoever it was given to; none for a seat that is no slot."""
@@ -206,15 +209,36 @@ class Consume(Claims):
             if type(change) is SeatChanged and (change.holder not in (None, self.me) or change.before is not None):
                 self.living.moves.first.discard(change.seat)
 
-    def _taken(self) -> list[ev.Effect]:
-        """C4: takes of this member's that the world shows. Under this token nobody else takes, so what is taken up to the end
-        of the one that is looked for was taken by it."""
+    def _taken(self, changes: list[Change]) -> list[ev.Effect]:
+        """C4: takes of this member's that had their effect. Under this token nobody else takes, so what is taken up to the end
+        of the one that is looked for was taken by it. What landed before the term ended is this member's as well, though the
+        world that was read with it knows of later terms only. [a member that reads again after an outage, and has lost the
+        seat meanwhile: what it took would be lost, though it lives]"""
         found: list[ev.Effect] = []
+        ended = {
+            (change.seat, change.before_token): change.offset
+            for change in changes
+            if type(change) is SeatChanged and change.before == self.me
+        }
         for seat, took in list(self.living.taking.items()):
             state = self.reader.world.seats.get(seat)
-            if state is None or state.holder != self.me or state.token != took.token:
-                del self.living.taking[seat]
-            elif state.taken == took.last + 1:
-                del self.living.taking[seat]
-                found.append(ev.Taken(seat, took.token, state.taken))
+            if state is not None and state.holder == self.me and state.token == took.token:
+                had_effect = state.taken == took.last + 1
+                if not had_effect:
+                    continue
+            else:
+                had_effect = self._landed(took, ended.get((seat, took.token), 0))
+            del self.living.taking[seat]
+            if had_effect:
+                found.append(ev.Taken(seat, took.token, took.last + 1))
         return found
+
+    def _landed(self, took: ev.Took, before: int) -> bool:
+        """Whether that take counted, by what was read now, before that offset, where its term ended."""
+        asked = (took.seat, took.token, took.first, took.last)
+        for offset, _, payload in self.reader.mine:
+            record = records.decode(payload) if offset < before else None
+            bounds = isinstance(record, records.Take) and (record.seat, record.token, record.first, record.last)
+            if bounds == asked:
+                return True
+        return False

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pares.core.wire.ranges import MAX_OPEN
+from pares.core.wire.divided.ranges import MAX_OPEN
 from pares.core.wire.states import Run
 
 FIRST: Final = 16

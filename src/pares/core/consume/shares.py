@@ -64,6 +64,8 @@ class Shares(Moves):
             full = mine.most is not None and len(units) >= mine.most and unit not in units
             partition = Partition.of(take.seat[0])
             mine_to_take = take.seat[0] in self.willing and partition is not None and mine.takes(partition)
+            if mine.keys and not world.in_force:
+                mine_to_take = False  # seats of two divisions could be held (C12)
             if not take.free and (not mine_to_take or full or self._leaves_alone(world, take.seat, now)):
                 continue
             chosen.append(take)
@@ -116,7 +118,7 @@ class Shares(Moves):
         if partition.topic not in theirs.topics:
             return f"does not consume {partition.topic!r}"
         if not theirs.takes(partition):
-            return "claims ranges" if theirs.ranges else "claims no ranges"
+            return f"claims {theirs.claims()}"
         units = {_unit(held, theirs) for held in world.held[to]}
         if theirs.most is not None and len(units) >= theirs.most and _unit(seat, theirs) not in units:
             return f"takes {theirs.most} at most"

@@ -12,6 +12,7 @@ from collections.abc import Set
 from typing import Final
 
 from pares.core.consume.names import WHOLE, Partition, Terms, consumers
+from pares.core.wire.divided.divisions import barred
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState, SeatState
 from pares.core.wire.world import World
@@ -49,10 +50,17 @@ class _Sharing:
 
     def _units(self) -> list[Unit]:
         found: dict[str, list[tuple[Partition, SeatState]]] = {}
+        shut: dict[tuple[str, int, bool], bool] = {}
         for seat in self.world.seats.values():
             partition = Partition.of(seat.role)
             if partition is None or not self.world.open(seat.seat) or self.world.paused(seat.role):
                 continue
+            if seat.holder is None:  # all free seats of one division take a holder, or none does (C12)
+                division = (partition.whole.role, partition.keys, partition.slot == WHOLE)
+                if division not in shut:
+                    shut[division] = barred(self.world, seat.role)
+                if shut[division]:
+                    continue
             together = self.whole and partition.slot == WHOLE
             found.setdefault(partition.source if together else seat.role, []).append((partition, seat))
         return [[seat for _, seat in sorted(found[key], key=lambda each: each[0])] for key in sorted(found)]

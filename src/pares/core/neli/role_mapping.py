@@ -18,15 +18,10 @@ member writes the numbers down, it `settle`s for what it has read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 
 from pares.core.wire.neli_records import Number
 from pares.core.wire.records import MAX_ROLES
-
-
-def stable_hash(key: str | bytes) -> int:
-    """64 bits of `key`, the same in every process, version and language. Raises `UnicodeEncodeError` for lone surrogates."""
-    return int.from_bytes(blake2b(key.encode() if isinstance(key, str) else key, digest_size=8).digest(), "big")
+from pares.core.wire.stable import stable_hash
 
 
 def is_number(role: str) -> bool:

@@ -35,10 +35,11 @@ from pares.core.wire.changes import (
     RoleChanged,
     SeatChanged,
 )
+from pares.core.wire.divided.divisions import barred
+from pares.core.wire.divided.ranges import allot, may_rewind, rewind
 from pares.core.wire.forgetting import dismiss, forget, has_room, make_room, supersede
-from pares.core.wire.ranges import allot, may_rewind, rewind
 from pares.core.wire.records import AnyRecord, Seat, Unknown
-from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, member_state, new_seat
+from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, member_state
 from pares.core.wire.world import World
 
 
@@ -287,14 +288,13 @@ def _claim(world: World, offset: int, member: MemberState, record: records.Claim
 
 def may_take(world: World, member: MemberState, seat: Seat) -> bool:
     """Whether the member may hold it at all: eligible, ready, not draining, no second seat of one role, none under a
-    pause (R3, R13, R19)."""
+    pause (R3, R13, R19), none of a partition that is divided in another way (C12)."""
     return (
-        world.open(seat)
-        and not world.paused(seat[0])
-        and not member.draining
+        (world.open(seat) and not world.paused(seat[0]) and not member.draining)
         and member.id not in world.unready
         and world.may_hold(member, seat[0])
         and not world.holds_in_role(member.id, seat[0])
+        and not (world.seats[seat].holder is None and barred(world, seat[0]))
     )
 
 
@@ -366,8 +366,7 @@ def _role(world: World, offset: int, member: MemberState, record: records.Role, 
         role.seats, role.weight, role.spread, role.removed = record.seats, record.weight, record.spread, False
         changes.append(RoleChanged(offset, record.name, "changed"))
     for index in range(record.seats):
-        world.seats.setdefault((record.name, index), new_seat(record.name, index))
-        world.changed(("seats", (record.name, index)))
+        world.add_seat(record.name, index)
     _shrink(world, offset, role, changes)
 
 

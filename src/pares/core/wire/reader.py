@@ -69,13 +69,15 @@ class Defect(Struct, frozen=True):
 class Reader:
     """Follows one group in one partition. Feed it what stands from `position` on; read `world`."""
 
-    def __init__(self, group: str, member: str = "", reads: int = records.READS) -> None:
+    def __init__(self, group: str, member: str = "", reads: int = records.READS, *, lasting: bool = False) -> None:
         self.group = group
         self.member = member
         """The member whose own counted records are collected in `mine`."""
         self.reads = reads
         """The newest format version that this reader understands."""
-        self.world = World()
+        self.lasting = lasting
+        """Whether its state may be kept and gone on from in another process: the hashes of its worlds are the same there."""
+        self.world = World(lasting=lasting)
         self.state = State.SEARCHING
         self.position = 0
         self.start = 0
@@ -125,7 +127,7 @@ class Reader:
     def attach(self, start: int, end: int) -> None:
         """Begins (again) with nothing known, on a log that now has the entries from `start` to before `end`."""
         self.start, self.end, self._dry = start, end, False
-        self.world, self.places, self.taken, self.anchor = World(), {}, None, None
+        self.world, self.places, self.taken, self.anchor = World(lasting=self.lasting), {}, None, None
         self._parts, self._found, self._entered = Parts(), None, None
         if start == 0 and end <= WINDOW:
             self.state, self.position = State.FOLDING, 0
@@ -178,7 +180,7 @@ class Reader:
 
     def _begin(self, snapshot: Whole) -> bool:
         try:
-            world = World.load(snapshot.text)
+            world = World.load(snapshot.text, lasting=self.lasting)
             if world.last != snapshot.upto - 1 or world.placed != world.count:
                 raise ValueError("no place")  # which nobody else could compare with a world of its own
         except ValueError:
@@ -312,7 +314,7 @@ class Reader:
             return
         mine = self.places.get(whole.upto, NO_PLACE)
         try:
-            theirs = World.load(whole.text).digest()
+            theirs = World.load(whole.text, lasting=self.lasting).digest()
         except ValueError as error:
             theirs = str(error)
         if theirs == mine:
@@ -337,7 +339,7 @@ class Reader:
             if record is None:
                 continue
             if type(record) is records.Genesis and self._begins(record):
-                self.state, self.world = State.FOLDING, World()
+                self.state, self.world = State.FOLDING, World(lasting=self.lasting)
                 self._fold([(offset, timestamp, payload), *entries], changes)
                 return
             self.last_seen, self.newest_base = offset, record.b

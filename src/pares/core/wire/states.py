@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from hashlib import blake2b
+from typing import Annotated, Any, Final, TypeAlias
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from pares.core.wire.records import MAX_SEATS, MAX_SESSION_MS, MIN_SESSION_MS, Due, Index, Int, Join, Lock, Seat, Weight
+from pares.core.wire.records import (
+    MAX_SEATS,
+    MAX_SESSION_MS,
+    MIN_SESSION_MS,
+    Base,
+    Due,
+    Index,
+    Int,
+    Join,
+    Lock,
+    Seat,
+    Text,
+    Weight,
+)
 
 Run: TypeAlias = tuple[Int, Int]
 """From the first offset to before the second."""
@@ -102,6 +117,35 @@ class PauseState(Struct, forbid_unknown_fields=True):
     by: str
 
 
+class Two(Struct, forbid_unknown_fields=True):
+    """What version 2 adds to a world."""
+
+    unready: dict[str, Text]
+    stride: Int
+    elders: Int
+    noted: tuple[Int, Int]
+    followed: dict[str, tuple[Int, Int]]
+    ahead: list[tuple[str, Index, AheadState]]
+    ranges: list[tuple[str, Index, tuple[Run, ...]]]
+
+
+class Frozen(Struct, forbid_unknown_fields=True):
+    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
+
+    base: Base
+    last: Int
+    count: Int
+    placed: Int
+    highest: Int
+    members: list[MemberState]
+    seats: list[SeatState]
+    roles: list[RoleState]
+    pauses: list[PauseState]
+    gone: dict[str, Int]
+    two: Two | UnsetType = UNSET
+    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
+
+
 def member_state(join: Join, offset: int, count: int) -> MemberState:
     """The member that a `join` makes known."""
     return MemberState(
@@ -126,3 +170,32 @@ def member_state(join: Join, offset: int, count: int) -> MemberState:
         due_ms=join.s,
         count=count,
     )
+
+
+# Hashes: quick ones, which one process can compare, and lasting ones, which any process can.
+
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
+
+
+def hash_of(key: Any, value: Any) -> int:
+    """The quick hash of the part of a world that has this key."""
+    if type(value) is SeatState:  # what changes most by far, and it can be hashed as it is
+        return hash((key, msgspec.structs.astuple(value)))
+    return hash(_encoder.encode((key, _still(value))))
+
+
+def lasting_hash_of(key: Any, value: Any) -> int:
+    """The lasting hash of the same."""
+    return int.from_bytes(blake2b(_encoder.encode((key, _still(value))), digest_size=8).digest())
+
+
+def lasting_hash(values: tuple[Any, ...]) -> int:
+    """The lasting hash of numbers and texts; the quick one is `hash`."""
+    return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())
+
+
+def _still(value: Any) -> Any:
+    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
+    if type(value) is MemberState:
+        return msgspec.structs.replace(value, n=0, offset=0, due_ms=0, count=0)
+    return value

@@ -16,12 +16,27 @@ from collections import Counter
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
+from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
-from pares.core.wire.records import MAX_INT, MAX_SEATS, Base, Index, Int, Seat, Text
+from pares.core.wire.records import MAX_INT, MAX_SEATS, Seat
 from pares.core.wire.silences import Silences
-from pares.core.wire.states import NOTHING_AHEAD, AheadState, MemberState, PauseState, RoleState, Run, SeatState
+from pares.core.wire.states import (
+    NOTHING_AHEAD,
+    AheadState,
+    Frozen,
+    MemberState,
+    PauseState,
+    RoleState,
+    Run,
+    SeatState,
+    Two,
+    hash_of,
+    lasting_hash,
+    lasting_hash_of,
+    new_seat,
+)
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -39,35 +54,6 @@ session, still comes to a place every five sessions.
 
 Key = tuple[str, Any]
 """A part of the world: the name of its table and its key there."""
-
-
-class _Two(Struct, forbid_unknown_fields=True):
-    """What version 2 adds to a world."""
-
-    unready: dict[str, Text]
-    stride: Int
-    elders: Int
-    noted: tuple[Int, Int]
-    followed: dict[str, tuple[Int, Int]]
-    ahead: list[tuple[str, Index, AheadState]]
-    ranges: list[tuple[str, Index, tuple[Run, ...]]]
-
-
-class _Frozen(Struct, forbid_unknown_fields=True):
-    """A world as a snapshot carries it. A field of its version that is missing makes the snapshot unusable."""
-
-    base: Base
-    last: Int
-    count: Int
-    placed: Int
-    highest: Int
-    members: list[MemberState]
-    seats: list[SeatState]
-    roles: list[RoleState]
-    pauses: list[PauseState]
-    gone: dict[str, Int]
-    two: _Two | UnsetType = UNSET
-    """Where version 2 is in force, and nowhere else: release 0.1 begins with snapshots that don't have it."""
 
 
 class World:
@@ -89,6 +75,7 @@ class World:
         "held",
         "highest",
         "last",
+        "lasting",
         "members",
         "names",
         "noted",
@@ -99,12 +86,15 @@ class World:
         "roles",
         "seats",
         "shape",
+        "siblings",
         "stride",
         "unready",
         "version",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, lasting: bool = False) -> None:
+        self.lasting = lasting
+        """Whether its digest must be the same in other processes: it then costs more (see `digest`)."""
         self.base = 0
         """0 until a genesis has counted; then part of every record that counts (R9)."""
         self.last = -1
@@ -147,6 +137,8 @@ class World:
         self._still = 0
         self._dirty: set[Key] = set()
         self._silences: Silences | None = None
+        self.siblings = Siblings(())
+        """Derived from the seats: which slots belong to one partition (C11, C12)."""
         self._eligible = Eligible(self.members)
         self._readers: Counter[int] = Counter()
         """How many members read up to which version of the format."""
@@ -186,9 +178,17 @@ class World:
         self._set("ranges", seat.seat, None)
         self.marked(seat.seat)
 
+    def add_seat(self, role: str, index: int) -> None:
+        """The fold calls this for a seat that a role has; nobody has held it if it is new."""
+        if (role, index) not in self.seats:
+            self.seats[role, index] = new_seat(role, index)
+            self.siblings.add((role, index))
+        self.changed(("seats", (role, index)))
+
     def drop(self, seat: Seat) -> None:
         """The fold calls this for a seat that its role no longer has."""
         del self.seats[seat]
+        self.siblings.drop(seat)
         self._set("ahead", seat, None)
         self._set("ranges", seat, None)
         self.changed(("seats", seat))
@@ -327,7 +327,7 @@ class World:
                 self.held[seat.holder].add(seat.seat)
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
-        self._eligible = Eligible(self.members)
+        self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
         self._hashes, self._still, self._silences = {}, 0, None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
@@ -343,24 +343,25 @@ class World:
         It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
         members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
         hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
-        own keyed hash serves.
+        own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
-        for key in self._dirty:
+        hashed, of_part = (lasting_hash, lasting_hash_of) if self.lasting else (hash, hash_of)
+        for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
             part = getattr(self, key[0]).get(key[1])
-            fresh = 0 if part is None else _hash(key, part)
+            fresh = 0 if part is None else of_part(key, part)
             self._still += fresh - self._hashes.pop(key, 0)
             if fresh:
                 self._hashes[key] = fresh
         self._dirty.clear()
-        moving = sum([hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
+        moving = sum([hashed((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
         parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
         if self.in_force:
             parts = (*parts, self.stride, self.elders, self.noted)
-        return f"{hash(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return f"{hashed(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""
-        frozen = _Frozen(
+        frozen = Frozen(
             base=self.base,
             last=self.last,
             count=self.count,
@@ -375,17 +376,17 @@ class World:
         if self.in_force:
             ahead = [(*seat, self.ahead[seat]) for seat in sorted(self.ahead)]
             ranges = [(*seat, self.ranges[seat]) for seat in sorted(self.ranges)]
-            frozen.two = _Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
+            frozen.two = Two(self.unready, self.stride, self.elders, self.noted, self.followed, ahead, ranges)
         return _encoder.encode(frozen).decode()
 
     @classmethod
-    def load(cls, text: str) -> World:
+    def load(cls, text: str, *, lasting: bool = False) -> World:
         """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself."""
         try:
             frozen = _decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"not a world: {error}") from None
-        world = cls()
+        world = cls(lasting=lasting)
         world.base, world.last, world.count = frozen.base, frozen.last, frozen.count
         world.placed, world.highest = frozen.placed, frozen.highest
         world.members = {m.id: m for m in frozen.members}
@@ -427,17 +428,4 @@ def _cross_check(world: World) -> None:
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(_Frozen)
-
-
-def _still(part: Any) -> Any:
-    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
-    if type(part) is MemberState:
-        return msgspec.structs.replace(part, n=0, offset=0, due_ms=0, count=0)
-    return part
-
-
-def _hash(key: Key, part: Any) -> int:
-    if type(part) is SeatState:  # what changes most by far, and it can be hashed as it is
-        return hash((key, msgspec.structs.astuple(part)))
-    return hash(_encoder.encode((key, _still(part))))
+_decoder = msgspec.json.Decoder(Frozen)

@@ -12,7 +12,8 @@ What it promises is `Source`'s, and how:
   goes on in the new topic and says nothing. So for that quarter of a second a fetch may bring records of the new one, if it was
   made, and has got as many records as the one before had, in less.
 
-It reads, and does nothing else: no group is joined, nothing is committed, no topic is made.
+It reads, and does nothing else: no group is joined, nothing is committed, no topic is made. (`group_offsets` gives what can
+commit, to those who ask for it.)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pares.ledger.address import Address, Options
 from pares.ledger.base import gap, no_such_partition, rewound
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.kafka.errors import GONE, LOST_POSITION, unavailable
+from pares.ledger.kafka.offsets import KafkaOffsets
 from pares.ledger.kafka.prefetch import COMMITTED, Prefetch
 from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, take
@@ -126,6 +128,9 @@ class KafkaSource:
                 self._heed(found, partition, offset)
             if time.monotonic() >= deadline and self._told == self._identity:
                 return Fetched((), offset)
+
+    def group_offsets(self, group: str) -> KafkaOffsets:
+        return KafkaOffsets(self._settings, self._topic, group)
 
     def close(self) -> None:
         if self._lifetime.end():

@@ -12,12 +12,11 @@ from typing import Any, Final, Self, TypeVar
 from pares.core.errors import ClosedError
 from pares.runtime.config.arguments import arguments_of
 from pares.runtime.consume.batch import Batch
-from pares.runtime.consume.claim import Claim
 from pares.runtime.consume.consumer import Consumer as SyncConsumer
 from pares.runtime.consume.handling import failed
 from pares.runtime.consume.item import Item
 from pares.runtime.here import here
-from pares.runtime.views import Health, State
+from pares.runtime.views import Claim, Health, State
 
 T = TypeVar("T")
 STEP: Final = 0.5

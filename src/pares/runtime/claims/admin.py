@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pares.core.consume.names import Partition
 from pares.core.errors import ConfigError
 from pares.core.events import Ask, RewindTo
-from pares.core.wire.ranges import may_rewind, position, slot_of, slots
+from pares.core.wire.divided.keys import parts
+from pares.core.wire.divided.ranges import may_rewind, position
+from pares.core.wire.divided.siblings import part_of
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.states import SeatState
 from pares.core.wire.world import World
@@ -60,10 +62,10 @@ class ClaimsAdmin:
         return dict(sorted({_key(seat): _position(world, seat) for seat in self._seats(world)}.items()))
 
     def _seats(self, world: World) -> list[SeatState]:
-        """All seats but slots (C11), those held last at the end. A topic that was made anew has seats of the same names and
-        numbers (C1): so a later one of these is that of the topic as it is now."""
-        found = (seat for seat in world.seats.values() if slot_of(seat.role) is None)
-        return sorted(found, key=lambda seat: max((seat.token, *(slot.token for slot in slots(world, seat.role)))))
+        """All seats but slots (C11, C12), those held last at the end. A topic that was made anew has seats of the same names
+        and numbers (C1): so a later one of these is that of the topic as it is now."""
+        found = (seat for seat in world.seats.values() if part_of(seat.role) is None)
+        return sorted(found, key=lambda seat: max((seat.token, *(part.token for part in parts(world, seat.role)))))
 
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
         world = self._world()
@@ -87,7 +89,7 @@ class ClaimsAdmin:
             world = self._world()
             state = world.seats.get(seat)
             # A new holder may have moved the mark up by now, but never down.
-            held = state is not None and any(each.holder is not None for each in (state, *slots(world, seat[0])))
+            held = state is not None and any(each.holder is not None for each in (state, *parts(world, seat[0])))
             if state is not None and (state.mark < mark or (state.mark > mark and not held)):
                 missed.append(seat)
         if missed:

@@ -106,7 +106,9 @@ class Batch:
         Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
         database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
         raises and what the database raises; nothing is committed then. A position that an administrator rewinds in the log is
-        not rewound in the database: `pares.fence.positions.Positions.forget` does that.
+        not rewound in the database: `pares.fence.positions.Positions.forget` does that. Not promised where a partition goes
+        from one division to another (C12): the database knows positions by seats, so what was committed and not yet written
+        to the log when the last consumer of the old division died is committed once more.
         """
         from pares.fence.positions import transaction
 

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
-from pares.core.consume.freshness import Freshness
 from pares.core.consume.names import WHOLE, Partition
-from pares.core.wire.ranges import slots
+from pares.core.wire.divided.divisions import barred
+from pares.core.wire.divided.keys import parts
+from pares.core.wire.divided.ranges import slots
+from pares.core.wire.world import World
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.tenancy import Tenancy
-
-
-class Claim(NamedTuple):
-    """A partition, as a consumer sees it.
-
-    `position`: the next offset that is not done; `end`, `lag`: where its partition ended when this consumer last looked (of its
-    own claims; None for others'). `slot`: with ranges, which slot of the partition it is, else None; its position and lag are
-    those of its own ranges. `holder`: the id of the consumer that holds it, None if it is free. `state`: "fresh",
-    "unknown" or "stale", by how long ago something was read of the holder (stale: others may claim it); "free"; or "paused".
-    """
-
-    topic: str
-    partition: int
-    holder: str | None
-    state: Freshness | Literal["free", "paused"]
-    token: int
-    position: int
-    end: int | None
-    lag: int | None
-    slot: int | None = None
+from pares.runtime.views import Claim
 
 
 def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> list[Claim]:
@@ -39,22 +21,27 @@ def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> lis
     world = member.world
     for seat in list(world.seats.values()) if all else ():
         partition = Partition.of(seat.role)
-        shared = (
-            partition is not None and partition.slot == WHOLE and seat.holder is None and any(slots(world, seat.role))
-        )
-        if partition is None or seat.role in mine or shared:
+        if partition is None or seat.role in mine or (seat.holder is None and _is_no_use(world, seat.role)):
             continue
         holder = None if seat.holder is None else world.members.get(seat.holder)
         free = "paused" if world.paused(seat.role) else "free"
         state = free if holder is None else member.freshness(holder)
         position = max(seat.mark, seat.taken)
         place = (partition.topic, partition.number, seat.holder, state, seat.token, position, None, None)
-        found.append(Claim(*place, None if partition.slot == WHOLE else partition.slot))
+        found.append(Claim(*place, *_slot_of(partition)))
     return sorted(found, key=lambda claim: (claim.topic, claim.partition, -1 if claim.slot is None else claim.slot))
+
+
+def _is_no_use(world: World, role: str) -> bool:
+    """Whether a free seat stands for nothing now: another division of its partition is in use (C11, C12)."""
+    return barred(world, role) or any(part.holder is not None for part in parts(world, role)) or any(slots(world, role))
+
+
+def _slot_of(partition: Partition) -> tuple[int | None, int | None]:
+    return None if partition.slot == WHOLE else partition.slot, partition.keys or None
 
 
 def _mine(id: str, tenancy: Tenancy) -> Claim:
     partition, position = tenancy.partition, tenancy.progress.position
     place = (partition.topic, partition.number, id, "fresh", tenancy.term.token)
-    slot = None if partition.slot == WHOLE else partition.slot
-    return Claim(*place, position, tenancy.end, tenancy.lag, slot)
+    return Claim(*place, position, tenancy.end, tenancy.lag, *_slot_of(partition))

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Order
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
@@ -16,16 +17,17 @@ from pares.ledger.sources import Record, Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
-from pares.runtime.consume.claim import Claim, claims_of
+from pares.runtime.consume.claim import claims_of
 from pares.runtime.consume.dead_letters import DeadLetters, Stream, opened
 from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.handling import handle_all
 from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.outside.group_offsets import Committing
 from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
 from pares.runtime.here import here
-from pares.runtime.views import Health, State
+from pares.runtime.views import Claim, Consumption, Health, State
 
 LOOKS: Final = 10.0
 """Sessions between two looks at how the work goes; and seconds, at least."""
@@ -56,8 +58,11 @@ class Consumer:
     with the topics, if that is another one. `name`: stable over restarts, one live process each: a consumer that starts again
     under its name takes up what it had. `batch`: records in one at most. `claim`: "topics" for all partitions of a topic or
     none; "ranges": several consumers work on one partition, each on ranges of offsets of its own, which it claims ahead of the
-    end, in no order but that within a range (C11). `slots`: so many ranges of a partition may be worked on at once, and so
-    many consumers find work in it. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
+    end, in no order but that within a range (C11); "keys": several consumers work on one partition, each on slots of its keys,
+    and a key is in order over all of them (C12). `slots`: so many ranges of a partition may be worked on at once, or over so
+    many slots its keys are shared out, and so many consumers find work in it. Of a partition keys are shared out over one
+    number of slots at a time: a consumer with another one, or another `claim`, gets nothing of it, says so (`health`), and goes
+    on where the others have ended. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
     and keeps it; else partitions are shared out within one. `release_if_behind`: hands a partition to another consumer when
     its own work on it falls behind three times, or stands still with work waiting. `start`: where a partition begins that no
     consumer of the group has ever held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done.
@@ -69,6 +74,10 @@ class Consumer:
     given out again before it is rejected; `backoff`: seconds before the first time, then twice as long, a minute at most.
     `dead_letter`: where rejected records are written to: a topic of the source's ledger by its name, the URL of a log, or
     anything with ``append(payload)``; without it they stay, and are tried once a minute.
+
+    `group_offsets`: the name of a consumer group of the brokers: about once a second positions are committed as its offsets,
+    for dashboards that tell lag by those. Nothing is read from there: the position in the group's log counts. A commit that
+    fails stops nothing, and `health()` shows it. Topics must be on Kafka, and no running consumer group have that name.
 
     Raises `ConfigError` for a value that can't work, `CapabilityError` for what a ledger can't carry, `LedgerUnavailable`
     when one can't be opened or a topic can't be looked at.
@@ -96,6 +105,7 @@ class Consumer:
         retries: int = 5,
         backoff: float = 0.5,
         dead_letter: str | Stream | None = None,
+        group_offsets: str | None = None,
         session: float = SESSION,
         weight: float = 1,
         host: str | None = None,
@@ -120,12 +130,15 @@ class Consumer:
         where = ledger if source is None else source
         self._sources = Sources(topics_of(topics), where)
         self._letters: DeadLetters | None = None
+        self._offsets: Committing | None = None
         self._closing = False
         self._failure: BaseException | None = None
         """By which the task that fetches has ended: then this consumer gives all up, so that others go on."""
         try:
             if dead_letter is not None:
                 self._letters = opened(dead_letter, where, self._sources.by_name, self._host)
+            if group_offsets is not None:
+                self._offsets = Committing(self._sources.by_name, group_offsets, self._host)
             self._feeder = Feeder(self._sources.by_name, self._settings, self._letters, self._host)
             for topic, found in self._sources.by_name.items():
                 self._feeder.knows(topic, partitions_of(found))
@@ -147,10 +160,13 @@ class Consumer:
                 options=options,
             )
             self._feeder.serves(self._member)
+            self._member.consumption = self._consumption
         except BaseException:
             self._close_sources()
             raise
         self._task = self._host.spawn(self._run, f"consumer {self._member.name!r} of group {group!r}")
+        if self._offsets is not None:
+            self._offsets.begin(self._member)
 
     # Batches ---------------------------------------------------------------------------------------------------------
 
@@ -259,14 +275,17 @@ class Consumer:
         return claims_of(self._member, self._feeder.tenancies.values(), all=all)
 
     def lag(self) -> int:
-        """How many offsets of its partitions are not done, in all; their ends are asked for. Raises `LedgerUnavailable`."""
+        """How many offsets of its partitions are not done, in all; their ends are asked for. Of a partition that is divided by
+        keys, it is those behind the hindmost of its slots. Raises `LedgerUnavailable`."""
         self._member.check_usable()
-        total = 0
+        lags: dict[tuple[Partition, int], int] = {}
         for tenancy in list(self._feeder.tenancies.values()):
             if tenancy.term:
-                tenancy.end = tenancy.source.end(tenancy.partition.number)
-                total += tenancy.lag
-        return total
+                partition = tenancy.partition
+                tenancy.end = tenancy.source.end(partition.number)
+                key = (partition.whole, WHOLE if partition.keys else partition.slot)
+                lags[key] = max(lags.get(key, 0), tenancy.lag)
+        return sum(lags.values())
 
     def load(self) -> int:
         """How many partitions it holds, and may believe that it holds."""
@@ -281,8 +300,13 @@ class Consumer:
         self._member.perform(ev.Flush())
 
     def health(self) -> Health:
-        """As `pares.Member.health`."""
+        """As `pares.Member.health`; `consumption` says what it holds, and how far behind it is."""
         return self._member.health()
+
+    def _consumption(self) -> Consumption:
+        claims = tuple(claims_of(self._member, list(self._feeder.tenancies.values()), all=False))
+        found = Consumption(self.delivery, len(claims), sum(claim.lag or 0 for claim in claims), claims)
+        return found if self._offsets is None else self._offsets.told(found)
 
     @property
     def id(self) -> str:
@@ -326,10 +350,14 @@ class Consumer:
         self._feeder.wake()
         if self._host.task() is not self._task:
             self._task.join(5.0)
+        if self._offsets is not None:
+            self._offsets.end(self._feeder.positions())
         self._close_sources()
 
     def _close_sources(self) -> None:
         self._sources.close()
+        if self._offsets is not None:
+            self._offsets.close()
         if self._letters is not None:
             self._letters.close()
 

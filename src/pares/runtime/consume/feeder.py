@@ -10,15 +10,17 @@ import logging
 from typing import Final
 
 from pares.core import events as ev
-from pares.core.consume.names import Partition, tag_of
+from pares.core.consume.names import WHOLE, Partition, tag_of
 from pares.core.errors import ClosedError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import MAX_ROLES
 from pares.ledger.sources import Fetched, Source
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.dead_letters import DeadLetters
 from pares.runtime.consume.desk import Desk
+from pares.runtime.consume.divided.bars import Bars
+from pares.runtime.consume.divided.keying import Keying
+from pares.runtime.consume.divided.ranging import Ranging, clipped
 from pares.runtime.consume.kit import Seated
-from pares.runtime.consume.ranging import Ranging, clipped
 from pares.runtime.consume.settings import Settings, partitions_of
 from pares.runtime.consume.shelf import Shelf
 from pares.runtime.consume.tenancy import Tenancy
@@ -31,6 +33,9 @@ SHORTEST: Final = 0.002
 """Seconds until an idle consumer looks for records again, at first."""
 LONGEST: Final = 0.05
 """And when nothing has come for a while."""
+LATE: Final = 10.0
+"""Seconds for which the word of a take may follow what the world shows: the world changes record by record while a whole
+outage is read, and what came of that is told behind the last one."""
 
 
 Note = ev.Begins | ev.Owns | tuple[ev.Taken, Body] | None
@@ -59,6 +64,8 @@ class Feeder:
         self.tenancies: dict[str, Tenancy] = {}
         self.member: Seated
         self._ranging = Ranging(settings, self._skip, host)
+        self._keying = Keying(settings)
+        self._bars = Bars(settings)
         self.over = False
         self._known: dict[str, list[Partition]] = {}
         self._look_at = 0
@@ -91,9 +98,11 @@ class Feeder:
         pause = SHORTEST
         while not self.over and self.member.state in ("joining", "live", "closing"):
             self._hear(pause)
+            self._keying.begin_round(self.tenancies.values())
             found = [self._feed(tenancy) for tenancy in list(self.tenancies.values())]
             pause = 0.0 if any(found) else min(max(2 * pause, SHORTEST), LONGEST)
             now = self._host.now()
+            self._bars.look(now, self.member, self._partitions())
             if now >= self._look_at:
                 self._look_at = now + self._settings.look_every
                 self._look()
@@ -154,8 +163,9 @@ class Feeder:
         if tenancy.broken or self._host.now() < tenancy.not_before:
             return False
         try:
+            at = tenancy.progress.next
             if tenancy.fetched is None and not self._fetch(tenancy):
-                return False
+                return tenancy.progress.next > at  # past what is not its own, or not there
         except LedgerUnavailable as error:
             tenancy.failed(self._host.now())
             log.warning("%s can't be read now: %s", tenancy.role, error)
@@ -174,10 +184,12 @@ class Feeder:
 
     def _is_over(self, tenancy: Tenancy) -> None:
         """The term is over. It is forgotten when the log says so, too: until then a take that is on its way may have its
-        effect, and what is done above the position is yet to be noted (C9). And once more later: the word of such a take may be
-        on its way to this task."""
-        over = tenancy.released
-        tenancy.released = not self.member.has(tenancy.role, tenancy.term.token)
+        effect, and what is done above the position is yet to be noted (C9). And some time later, if the word of such a take may
+        be on its way to this task."""
+        now = self._host.now()
+        over = tenancy.released and (tenancy.taking is None or now >= tenancy.released_at + int(LATE * 1e9))
+        if not tenancy.released and not self.member.has(tenancy.role, tenancy.term.token):
+            tenancy.released, tenancy.released_at = True, now
         if over:
             self.tenancies = {role: other for role, other in self.tenancies.items() if other is not tenancy}
 
@@ -194,7 +206,10 @@ class Feeder:
         at, most = progress.next, settings.batch
         if self.one_by_one and self.desk.once:
             most = min(most, settings.concurrency)
-        fetched = tenancy.source.fetch(number, at, max_records=most, max_bytes=settings.batch_bytes, timeout=0.0)
+        if tenancy.partition.keys or tenancy.elsewhere:
+            fetched = self._keying.fetch(tenancy, most)
+        else:
+            fetched = tenancy.source.fetch(number, at, max_records=most, max_bytes=settings.batch_bytes, timeout=0.0)
         fetched = fetched if upto is None else clipped(fetched, upto)
         tenancy.came(fetched)
         if not fetched.records and fetched.next > at:
@@ -267,7 +282,7 @@ class Feeder:
             return False
         once = self._settings.delivery == "at-most-once"
         wanted = self.desk.wanted if self.one_by_one else self.shelf.wanted
-        lots = [other.taking for other in self.tenancies.values() if other.taking is not None]
+        lots = [each.taking for each in self.tenancies.values() if each.taking is not None and not each.released]
         if once and wanted <= sum(1 if isinstance(lot, Batch) else len(lot.records) for lot in lots):
             return False  # what is taken and not wanted would be lost with this process
         tenancy.fetched = None
@@ -344,14 +359,22 @@ class Feeder:
         self._known[topic] = there
         self.member.request(ev.Willing(self.roles()))
 
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Of the partitions that it works on as a whole, by topic and number: everything before is done."""
+        whole = (each for each in list(self.tenancies.values()) if each.partition.slot == WHOLE)
+        return {(each.partition.topic, each.partition.number): each.progress.position for each in whole}
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for known in self._known.values() for partition in known]
+
     def roles(self) -> tuple[str, ...]:
         """Of all partitions that the topics have, as far as is known. Raises `ConfigError` if a group can't have so many."""
-        partitions = [partition for known in self._known.values() for partition in known]
+        partitions = self._partitions()
         found = tuple(role for partition in partitions for role in self._settings.roles_of(partition))
         if len(found) > MAX_ROLES:
             raise ConfigError(
                 f"{len(partitions)} partitions, with what stands for them, are {len(found)} roles, and a group has {MAX_ROLES} "
-                "at most: name fewer topics, or with claim='ranges' fewer slots"
+                "at most: name fewer topics, or with claim='ranges' or 'keys' fewer slots"
             )
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pares.core import events as ev
@@ -22,6 +23,7 @@ from pares.runtime.driver.loop import Driver
 from pares.runtime.driver.view import WorldView
 from pares.runtime.host import Host
 from pares.runtime.member import Member
+from pares.runtime.views import Consumption, Health
 from pares.runtime.work.barriers import Barriers
 
 Ear = Callable[[ev.ToConsumers | ev.Barrier], object]
@@ -80,7 +82,14 @@ class Seated(Member):
     def __init__(self, ledger: str | Ledger, ear: Ear, **settings: Any) -> None:
         kit = ConsumeKit(ear)
         self._kit_of: Callable[[ProtocolName], Kit] = lambda _: kit  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.consumption: Callable[[], Consumption] | None = None
+        """What `health()` says of the work; None before the consumer has set it."""
         super().__init__(ledger, **settings)
+
+    def health(self) -> Health:
+        """With what it consumes."""
+        tells = self.consumption
+        return replace(super().health(), consumption=None if tells is None else tells())
 
     def request(self, event: ev.Event) -> None:
         """For the protocol, by any task."""

@@ -10,13 +10,13 @@ from msgspec import Struct
 from pares.core.consume.lanes import Order
 from pares.core.consume.names import Partition, Terms, tag_of
 from pares.core.errors import ConfigError
-from pares.core.wire.ranges import MAX_SLOTS
+from pares.core.wire.divided.siblings import MAX_SLOTS
 from pares.core.wire.records import MAX_ROLES, check_name
 from pares.ledger.sources import Source
 from pares.runtime.config.numbers import number, one_of, whole
 
 Delivery = Literal["at-least-once", "at-most-once"]
-Claims = Literal["partitions", "topics", "ranges"]
+Claims = Literal["partitions", "topics", "ranges", "keys"]
 Start = Literal["earliest", "latest"]
 
 SLOTS: Final = 16
@@ -33,7 +33,7 @@ class Settings(Struct, frozen=True):
     delivery: Delivery
     claim: Claims
     slots: int
-    """Of each partition, with ranges."""
+    """Of each partition, with ranges or keys."""
     session: int
     """Nanoseconds."""
     batch: int
@@ -53,13 +53,18 @@ class Settings(Struct, frozen=True):
     """Nanoseconds between two notes for the log of what is done above positions."""
 
     def terms(self, topics: Iterable[str]) -> Terms:
-        whole, ranges = self.claim == "topics", self.claim == "ranges"
-        return Terms(frozenset(topics), self.most, self.greedy, whole, self.delivery, ranges)
+        whole, ranges, keys = self.claim == "topics", self.claim == "ranges", self.slots if self.claim == "keys" else 0
+        return Terms(frozenset(topics), self.most, self.greedy, whole, self.delivery, ranges, keys)
 
     def roles_of(self, partition: Partition) -> list[str]:
-        """The roles that stand for a partition: its own, and with ranges those of its slots (C11)."""
-        slots = partition.slots(self.slots) if self.claim == "ranges" else []
-        return [each.role for each in (partition, *slots)]
+        """The roles that stand for a partition: its own, and with ranges (C11) or keys (C12) those of its slots."""
+        return [each.role for each in (partition, *self.slots_of(partition))]
+
+    def slots_of(self, partition: Partition) -> list[Partition]:
+        """Its slots, if this consumer takes slots."""
+        if self.claim == "keys":
+            return partition.slots_of_keys(self.slots)
+        return partition.slots(self.slots) if self.claim == "ranges" else []
 
 
 def checked(*, session: float, looks: float, **given: Any) -> Settings:
@@ -72,6 +77,10 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     whole("batch_bytes", given["batch_bytes"], 1, 2**31)
     whole("concurrency", given["concurrency"], 1, MOST_OUT)
     one_of("order", given["order"], get_args(Order))
+    if given["claim"] == "keys" and given["order"] == "none":
+        raise ConfigError(
+            "order is 'none', and with claim='keys' records of a key are in order: give 'partition' or 'key'"
+        )
     whole("retries", given["retries"], 0, 1_000_000)
     given["backoff"] = number("backoff", given["backoff"], 0.01, 60.0)
     if given["most"] is not None:
@@ -89,7 +98,7 @@ def topics_of(topics: object) -> list[str | Source]:
     for name in names:
         check_name("a topic's name", name)
         check_name(
-            f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999, 99).role
+            f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999, 99, 100).role
         )
         if names.count(name) > 1:
             raise ConfigError(f"topic {name!r} is named more than once in topics")

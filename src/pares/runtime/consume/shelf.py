@@ -33,11 +33,13 @@ class Shelf:
         return self._waiters - self._stored
 
     def give(self, tenancy: Tenancy, batch: Batch) -> None:
-        """By the feeder: the user's next step finds it."""
+        """By the feeder: the user's next step finds it. After the end there is none: no handover waits for it then."""
         with self._lock:
             tenancy.waiting += 1
             self._stored += 1
         self._ready.put((tenancy, batch))
+        if self._closed:
+            self._put_away()
 
     def next(self, timeout: float | None) -> Batch | None:
         """None at the end, or after `timeout` seconds."""
@@ -121,15 +123,22 @@ class Shelf:
         """What waits for the user is not given out any more. What was taken at most once is lost by that."""
         self._closed = True
         self.end()
+        self._put_away()
+
+    def _put_away(self) -> None:
+        ended = False
         try:
             while True:
                 found = self._ready.get_nowait()
                 if found is None:
-                    self._ready.put(None)
-                    return
+                    ended = True
+                    continue
                 with self._lock:
                     self._stored -= 1
-                if found[1].belongs(None) is not None:
+                body = found[1].belongs(None)
+                if body is not None:
+                    self.member.works.finish(body)  # no user has it, so a handover waits for nobody
                     self.member.problem("not-given-out", f"{found[1]!r} was taken, and is not given out")
         except Empty:
-            return
+            if ended:
+                self._ready.put(None)

@@ -44,8 +44,10 @@ class Tenancy:
 
     def __init__(self, source: Source, begins: ev.Begins, partition: Partition, term: Term, order: Order) -> None:
         position = begins.position
-        self.ranges: Ranges | None = None if partition.slot == WHOLE else Ranges()
-        """Of a slot (C11): what of the partition it may work on."""
+        self.ranges: Ranges | None = None if partition.slot == WHOLE or partition.keys else Ranges()
+        """Of a slot of ranges (C11): what of the partition it may work on."""
+        self.elsewhere = begins.elsewhere
+        """What other divisions of the partition have done (C12)."""
         self.first = begins.first
         """Nobody has held the seat before this term."""
         self.source = source
@@ -73,6 +75,7 @@ class Tenancy:
         """After a failure: when to fetch again, by the stopwatch."""
         self.released = False
         """The log no longer says that the seat is held in this term."""
+        self.released_at = 0
         self.broken = False
         """Its position is beyond its partition's end: there is nothing to fetch."""
         self._pause = FIRST_PAUSE
@@ -83,7 +86,8 @@ class Tenancy:
 
     @property
     def lag(self) -> int:
-        """Records, holes included, that are not done; of a slot, those of its ranges."""
+        """Records, holes included, that are not done; of a slot of ranges, those of its ranges; of a slot of keys those of all
+        keys, as it is known only when they are read whose they are."""
         if self.ranges is None:
             return max(0, self.end - self.worked)
         done = sum(self.ranges.within(first, min(upto, self.end)) for first, upto in self.progress.ahead())
@@ -99,6 +103,8 @@ class Tenancy:
         """Whether the user has enough of its batches for now."""
         progress = self.progress
         busy = self.waiting >= WAITING or self.taking is not None
+        # Of a slot of keys one batch is out at a time: so a key is in order whichever of the user's tasks takes the next (C12).
+        busy = busy or (self.partition.keys > 0 and progress.unfinished > 0)
         return busy or progress.unfinished >= AHEAD or progress.runs + progress.unfinished >= MAX_RUNS
 
     def enough(self, wanted: int, most_bytes: int) -> bool:

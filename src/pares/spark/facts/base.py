@@ -41,7 +41,7 @@ class Fact(NamedTuple):
                     when the last record entered the log on which the belief can have rested when it ended
     member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms, eligible (its roles as
                     JSON, None: all); cause (of a member: `ADMINISTRATOR`, or None)
-    seen            at the end: the offset and, in `clock_ms`, the time of the member's last counted record
+    seen            when a member is gone, or at the end: the offset and, in `clock_ms`, the time of its last counted record
     opened, shut    a seat came to be, or is no more: role, seat
     paused, resumed role, or None for the whole group
     held            NELI, at the end: nothing was said of this term's end: role, seat, token, member, `clock_ms`

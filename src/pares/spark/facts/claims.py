@@ -46,6 +46,8 @@ where the snapshot was taken, and never much further than its group writes betwe
 UNCOUNTED: Final = "uncounted"
 STEP_MS: Final = 100
 """From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
+PAST: Final = 1000
+"""Of so many members that are gone it is remembered when they were heard last, and what they have said."""
 STEPS: Final = 1000
 """As many steps are told of one by one."""
 EntryLike = tuple[int, int, bytes]
@@ -58,7 +60,7 @@ class History:
     """
 
     def __init__(self, group: str, start: int = 0, error_ms: int = 0) -> None:
-        self.reader = Reader(group)
+        self.reader = Reader(group, lasting=True)
         self._group = group
         self._start = start
         self._error_ms = error_ms
@@ -84,6 +86,7 @@ class History:
         """Of each member the offset of its last counted record, and the latest stamp of any."""
         self._lately: dict[str, deque[int]] = {}
         self._dids: dict[str, deque[int]] = {}
+        self._past: deque[str] = deque()
         self._open: dict[str, set[int]] = {}
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
@@ -233,19 +236,35 @@ class History:
         self._fold_beats(run)
 
     def _fold_beats(self, run: list[tuple[EntryLike, Beat]]) -> None:
-        if not run:
+        """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat
+        there. [told with the time of a run's last beat, it would follow from how the log was cut into portions]"""
+        part, counts, numbers = list[tuple[EntryLike, Beat]](), list[bool | None](), dict[str, int]()
+        world = self.reader.world
+        left = world.next_place() - world.count
+        for entry, beat in run:
+            state = world.members.get(beat.m)
+            number = numbers.get(beat.m, beat.n if state is None else state.n)
+            counted = beat.b == world.base and beat.v <= world.reads and number < beat.n
+            part.append((entry, beat))
+            counts.append(counted)
+            if counted:
+                numbers[beat.m] = beat.n
+                left -= 1
+                if left <= 0:
+                    self._fold_part(part, counts)
+                    part, counts, numbers = [], [], {}
+                    world = self.reader.world
+                    left = world.next_place() - world.count
+        self._fold_part(part, counts)
+
+    def _fold_part(self, part: list[tuple[EntryLike, Beat]], counts: list[bool | None]) -> None:
+        if not part:
             return
         world, before = self.reader.world, self.reader.uncounted
-        numbers = {id: member.n for id, member in world.members.items()}
-        counts: list[bool | None] = []
-        for _, beat in run:
-            counts.append(beat.b == world.base and beat.v <= world.reads and numbers.get(beat.m, beat.n) < beat.n)
-            if counts[-1]:
-                numbers[beat.m] = beat.n
-        self._note(self.reader.feed([entry for entry, _ in run]), run[-1][0][1])
+        self._note(self.reader.feed([entry for entry, _ in part]), part[-1][0][1])
         if counts.count(False) != self.reader.uncounted - before:
-            counts = [None] * len(run)  # a member was forgotten on the way, at a place
-        for (entry, beat), counted in zip(run, counts, strict=True):
+            counts = [None] * len(part)  # the fold was stricter with one of them, and does not say with which
+        for (entry, beat), counted in zip(part, counts, strict=True):
             self._facts.append(raw(*entry, beat, counted))
             state = world.members.get(beat.m)
             if counted or (counted is None and state is not None and state.offset == entry[0]):
@@ -289,9 +308,24 @@ class History:
             self._bad[entry[0]] = Fact("bad", entry[0], entry[1], cause=bad.reason, payload=payload)
             return None
 
-    def _note(self, changes: Iterable[Change], at_ms: int, sender: str = "") -> None:
+    def _note(self, changes: Sequence[Change], at_ms: int, sender: str = "") -> None:
         for change in changes:
             self._change(change, at_ms, sender)
+        for change in changes:
+            if isinstance(change, MemberLeft):
+                self._departed(change.member)
+
+    def _departed(self, member: str) -> None:
+        """Its last sign of life is known now. What it said may still arrive late, so a little more is remembered of the last
+        ones that left. [the state of a fold that goes on for years would grow by every member that there ever was]"""
+        sign = self._signs.pop(member, None)
+        if sign is not None:
+            self._facts.append(Fact("seen", sign[0], member=member, clock_ms=sign[1]))
+        self._past.append(member)
+        if len(self._past) > PAST:
+            oldest = self._past.popleft()
+            self._lately.pop(oldest, None)
+            self._dids.pop(oldest, None)
 
     def _change(self, change: Change, at_ms: int, sender: str) -> None:
         add = self._facts.append

@@ -26,16 +26,24 @@ HOLES: Final = 1000
 
 
 class Partition:
-    """The facts of the groups in one partition; of all of them if `group` is None. A function of the entries alone.
+    """The facts of the groups in one partition: of one, of several, or of all (None). A function of the entries alone.
 
     `claims`: whether groups that run claims are looked for here. `error_ms`: see `History`. `bus`: the entries are messages of
     a bus, each behind its subject.
     """
 
     def __init__(
-        self, group: str | None, number: int, start: int, *, claims: bool, error_ms: int = 0, bus: bool = False
+        self,
+        group: str | frozenset[str] | None,
+        number: int,
+        start: int,
+        *,
+        claims: bool,
+        error_ms: int = 0,
+        bus: bool = False,
     ) -> None:
-        self._group, self._number, self._start = group, number, start
+        self._groups = frozenset((group,)) if isinstance(group, str) else group
+        self._number, self._start = number, start
         self._claims, self._error_ms, self._bus = claims, error_ms, bus
         self._folds: dict[str, History | TenureHistory | CallHistory | None] = {}
         self._next: int | None = None
@@ -52,7 +60,7 @@ class Partition:
             except BadRecord as bad:
                 strays.append(Fact("bad", entry[0], entry[1], cause=bad.reason, payload=bytes(entry[2][:KEPT_PAYLOAD])))
                 continue
-            if self._group is not None and group != self._group:
+            if self._groups is not None and group not in self._groups:
                 continue
             if group not in self._folds:
                 self._folds[group] = self._fold(group, induced=induced)

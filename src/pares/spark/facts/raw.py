@@ -37,11 +37,12 @@ def raw(offset: int, at_ms: int, payload: bytes, record: r.AnyRecord | r.Unknown
         counted=counted,
         hash=zlib.crc32(payload),
         bytes=len(payload),
-        **_said(record),
+        **said(record),
     )
 
 
-def _said(record: r.AnyRecord | r.Unknown) -> dict[str, Any]:
+def said(record: r.AnyRecord | r.Unknown) -> dict[str, Any]:
+    """What a record of a known kind says beside its envelope, by the fields of `Fact`."""
     match record:
         case r.Claim(seat=(role, seat), over=over):
             holder, last = over or (None, None)

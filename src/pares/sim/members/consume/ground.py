@@ -17,7 +17,8 @@ class ConsumeGround(Ground):
     """The promises that users' handlers tell what befalls records."""
 
     def mine(self, role: str, first: int, before: int) -> list[int]:
-        """The records that stand there and are those of a partition; of a slot, of its ranges (C11)."""
+        """The records that stand there and are those of a partition; of a slot, of its ranges (C11) or of
+        its keys (C12)."""
         raise NotImplementedError
 
     def set_up(self) -> None:

@@ -10,12 +10,15 @@ from pares.core.claims.tick import Living
 from pares.core.consume import protocol as consuming
 from pares.core.consume.lanes import Lanes
 from pares.core.consume.progress import Progress, Span
-from pares.core.wire import fold, ranges
+from pares.core.wire import fold
 from pares.core.wire.ahead import state_of
+from pares.core.wire.divided import ranges
 from pares.core.wire.records import Ahead, Range, Rewind
 from pares.core.wire.world import World
 from pares.runtime.consume.desk import Desk
 from pares.runtime.consume.kit import Seated
+from pares.sim.members.consume.biases import AT_LEAST, AT_MOST, FROZEN, ONE_BY_ONE, RANGES
+from pares.sim.members.consume.mutants_keys import OF_KEYS
 from pares.sim.mutant import Mutant, Patch
 
 
@@ -30,7 +33,7 @@ def _given_out_before_read_back() -> list[Patch]:
 
 
 def _take_without_token() -> list[Patch]:
-    def again(self: Any) -> Any:
+    def again(self: Any, changes: Any) -> Any:
         found: list[ev.Effect] = []
         for seat, took in list(self.living.taking.items()):
             state = self.reader.world.seats.get(seat)
@@ -205,37 +208,6 @@ def _rewound_beside_a_holder() -> list[Patch]:
     return [(fold, "may_rewind", lambda world, seat: world.paused(seat.role))]
 
 
-AT_MOST: Final[dict[str, Any]] = {
-    "delivery": "at-most-once",
-    "records": 20.0,
-    "partitions": 2,
-    "members": 3,
-    "most": (),
-    "one_by_one": False,
-    "ranges": False,
-}
-AT_LEAST: Final[dict[str, Any]] = {
-    "delivery": "at-least-once",
-    "records": 20.0,
-    "partitions": 3,
-    "members": 3,
-    "most": (),
-    "one_by_one": False,
-    "ranges": False,
-}
-ONE_BY_ONE: Final[dict[str, Any]] = {
-    **AT_LEAST,
-    "one_by_one": True,
-    "order": "none",
-    "concurrency": 5,
-    "keys": 3,
-    "fails": 0.2,
-    "rejects": 0.0,
-    "retries": 3,
-}
-RANGES: Final[dict[str, Any]] = {**AT_LEAST, "partitions": 1, "ranges": True, "slots": 4, "whole": False}
-FROZEN: Final[dict[str, float]] = {"freeze": 3.0, "freeze_at": 3.0, "crash": 1.0}
-
 CONSUME: Final = (
     Mutant(
         "taken-not-read-back",
@@ -406,4 +378,4 @@ CONSUME: Final = (
         {**RANGES, "faults": {"freeze": 3.0, "cut": 2.0}, "acts": {"rewind": 3.0}, "act_pace": 1.0},
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in CONSUME}
+MUTANTS: Final = {mutant.name: mutant for mutant in (*CONSUME, *OF_KEYS)}

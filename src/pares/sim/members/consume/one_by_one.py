@@ -38,7 +38,8 @@ class InOrder(Delivered):
 
     def _lane(self, process: Process, item: Item) -> tuple[Tenure, object] | None:
         order = self.consumption.plan.order
-        return None if order == "none" else (term_of(process, item), item.key if order == "key" else None)
+        keyless = order == "key" and item.key is None
+        return None if order == "none" or keyless else (term_of(process, item), item.key if order == "key" else None)
 
     def given(self, process: Process, given: Batch | Item) -> None:
         lane = self._lane(process, given) if isinstance(given, Item) else None

@@ -42,6 +42,8 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     ranges: bool = False
     slots: int = 4
     """Of each partition, with ranges."""
+    divided: tuple[int, ...] = ()
+    """By keys, into so many slots by each consumer; 0: it takes whole partitions. Empty: all of them do."""
     unreadable: float = 0.0
     """How often the topic does not answer."""
     flushes: float = 0.0
@@ -57,6 +59,11 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     rejects: float = 0.0
     """How often it gives a record up."""
     retries: int = 2
+
+    @property
+    def mixed(self) -> bool:
+        """Whether consumers divide partitions in several ways (C12)."""
+        return len(set(self.divided)) > 1
 
 
 def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
@@ -85,6 +92,12 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
     }
     ranges = Random(f"{seed}/ranges")
     drawn |= {"ranges": not drawn["whole"] and ranges.random() < 0.3, "slots": ranges.choice((1, 2, 4, 7))}
+    keyed = Random(f"{seed}/keys")
+    slots, others = keyed.choice((1, 2, 3, 5)), keyed.choice(((0,), (0, 4), (7,)))
+    mixed = keyed.random() < 0.6
+    drawn["divided"] = ()
+    if keyed.random() < 0.4 and not drawn["whole"] and not drawn["ranges"]:
+        drawn["divided"] = tuple(keyed.choice(others) if mixed and place % 2 else slots for place in range(members))
     items = Random(f"{seed}/records")
     drawn |= {
         "one_by_one": items.random() < 0.5,
@@ -95,6 +108,8 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
         "rejects": items.choice((0.0, 0.05)),
         "retries": items.choice((0, 1, 3)),
     }
+    if drawn["divided"] and drawn["order"] == "none":
+        drawn["order"] = "key"
     fields |= {"protocol": "consume", "admin": True, "starts": (False,) * members, "connect": ("now",) * members}
     fields |= {"roles": 0, "styles": ("terms",) * members, "warm": (), "releases": ()}
     steps = {"step_ms": base.session_ms * rng.choice((0.01, 0.05, 0.3)) if "step_ms" not in bias else base.step_ms}

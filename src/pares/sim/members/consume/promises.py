@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pares.core.consume.names import WHOLE, Partition
 from pares.core.reasons import BARRIER_TIMED_OUT, UNPLANNED
-from pares.core.wire.ranges import position
+from pares.core.wire.divided.keys import parts
+from pares.core.wire.divided.ranges import may_rewind, position
 from pares.core.wire.records import Ahead, AnyRecord, Range, Release, Rewind, Seat, Transfer, Unknown
 from pares.core.wire.states import NOTHING_AHEAD, AheadState
 from pares.runtime.consume.batch import Batch
@@ -72,6 +73,8 @@ class AtLeastOnce(Delivered):
         self.said: dict[Seat, AheadState] = {}
         self.marks: dict[Seat, int] = {}
         self.tokens: dict[Seat, int] = {}
+        self.known: dict[Place, int] = {}
+        """Which record of the log first said of a record of the topic that it is done, of whatever seat, and was right."""
 
     def __init__(self, stage: ConsumeGround) -> None:
         self._done: dict[tuple[str, int], set[int]] = {}
@@ -91,16 +94,42 @@ class AtLeastOnce(Delivered):
         return (
             offset in self._done.get((seat[0], token), ())
             or offset in self.kept.get(seat, ())
-            or (partition is not None and (partition.number, offset) in self._parked)
+            or (partition is not None and self._known_elsewhere((partition.number, offset)))
         )
+
+    def _known_elsewhere(self, place: Place) -> bool:
+        """Parked; or known by another seat, where divisions by keys follow one another (C12)."""
+        return place in self._parked or (bool(self.consumption.plan.divided) and place in self.known)
+
+    def _rewound(self, record: Rewind) -> None:
+        for role, index, mark in record.marks:
+            seat, partition = self.folded.seats.get((role, index)), Partition.of(role)
+            if seat is None or partition is None or not may_rewind(self.folded, seat):
+                continue
+            for each in (seat, *parts(self.folded, role)):
+                self.kept.pop(each.seat, None)
+                self.said.pop(each.seat, None)
+            gone = [place for place in self.known if place[0] == partition.number and place[1] >= mark]
+            for place in gone:
+                del self.known[place]
+            self._knows(role, self.consumption.mine(role, 0, mark))
+
+    def _knows(self, role: str, offsets: list[int]) -> None:
+        partition = Partition.of(role)
+        if partition is not None:
+            for offset in offsets:
+                self.known.setdefault((partition.number, offset), self.folded.last)
+
+    def given(self, process: Process, given: Batch | Item) -> None:
+        """What the log knew to be done when a term began is not given out in it."""
+        begun = given.token - self.folded.base
+        again = [at for at in offsets_of(given) if self.known.get((given.partition, at), begun) < begun]
+        if again and self.consumption.plan.delivery == "at-least-once":
+            self.fail(f"{process.name} is given {again[:5]} by {role_of(given)}, done by the log when its term began")
 
     def _check_ahead(self, record: AnyRecord | Unknown | None) -> None:
         if isinstance(record, Rewind):
-            for role, index, _ in record.marks:
-                seat = self.folded.seats.get((role, index))
-                if seat is not None and seat.holder is None and self.folded.paused(role):
-                    self.kept.pop(seat.seat, None)
-                    self.said.pop(seat.seat, None)
+            self._rewound(record)
         if not isinstance(record, Ahead) or self.folded.ahead.get(record.seat, NOTHING_AHEAD) == self.said.get(
             record.seat
         ):
@@ -118,6 +147,7 @@ class AtLeastOnce(Delivered):
                 f"{record.m} says of {record.seat[0]} that {wrong[:5]} is done, which was not in its term"
             )
         self.kept.setdefault(record.seat, set()).update(at for run in runs for at in run)
+        self._knows(record.seat[0], [at for run in runs for at in run])
 
     def landed(self, landed: Landed) -> None:
         if not landed.counted or self.consumption.plan.delivery != "at-least-once":
@@ -133,6 +163,7 @@ class AtLeastOnce(Delivered):
             missed = [at for at in passed if not self._settled(seat, token, at)]  # the term before: a transfer ends it
             if missed:
                 raise self.broken(f"the mark of {seat[0]} passes {missed[:5]}, which was not done in its term")
+            self._knows(seat[0], passed)
         self._handed_over(landed)
 
     def _handed_over(self, landed: Landed) -> None:
@@ -228,14 +259,15 @@ class WorkedOff(Delivered):
         self._shared([user.member.id for user in able])
         plan = stage.plan
         each = plan.step_ms + 6 * stage.trip / MS + 10
-        if plan.most or plan.batch * plan.session_ms / each < 3 * plan.partitions * plan.records:
+        turns = 3 * plan.partitions * max(1, *plan.divided, 1)
+        if plan.most or plan.batch * plan.session_ms / each < turns * plan.records:
             return  # one consumer alone may not get through with it
         for seat, state in world.seats.items():
             partition = Partition.of(seat[0])
             if partition is None or partition.slot != WHOLE or world.paused(seat[0]):
                 continue
             at = max(state.mark, state.taken) if stage.plan.delivery == "at-most-once" else state.mark
-            at = position(world, state) if stage.plan.ranges else at
+            at = position(world, state) if stage.plan.ranges or stage.plan.divided else at
             left = stage.topic.between(partition.number, at, stage.topic.ends[partition.number])
             if left:
                 raise self.broken(
@@ -260,6 +292,7 @@ class WorkedOff(Delivered):
             plan.most
             or plan.greedy
             or plan.whole
+            or plan.mixed
             or plan.weights
             or any(s.pinned or s.avoid for s in world.seats.values())
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pares.core.consume.names import WHOLE, Partition
-from pares.core.wire import ranges
+from pares.core.wire.divided import ranges
 from pares.core.wire.records import Range, Rewind
 from pares.core.wire.states import Run
 from pares.runtime.consume.batch import Batch

@@ -16,6 +16,7 @@ from pares.sim.members.claims.records.pauses import Pauses
 from pares.sim.members.claims.records.seats import Seats
 from pares.sim.members.claims.records.tokens import TokensInLog
 from pares.sim.members.consume.ground import ConsumeGround
+from pares.sim.members.consume.keys import Keyed, belonging
 from pares.sim.members.consume.one_by_one import Counted, InOrder
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
@@ -32,11 +33,12 @@ class ConsumeStage(ConsumeGround):
         OutWaited,
         Seats,
         Pauses,
+        Ranges,
         Marks,
         Counting,
         TokensInLog,
         Agreement,
-        Ranges,
+        Keyed,
         AtLeastOnce,
         AtMostOnce,
         Fair,
@@ -56,7 +58,9 @@ class ConsumeStage(ConsumeGround):
     def mine(self, role: str, first: int, before: int) -> list[int]:
         partition = Partition.of(role)
         found = [] if partition is None else self.topic.between(partition.number, first, before)
-        return found if partition is None or partition.slot == WHOLE else self.ranges.owned(role, found)
+        if partition is None or partition.slot == WHOLE:
+            return found
+        return belonging(self.topic, partition, found) if partition.keys else self.ranges.owned(role, found)
 
     def add(
         self, name: str | None = None, *, like: ConsumerUser | None = None, member: str | None = None

@@ -25,13 +25,14 @@ class ConsumerUser(User):
         self.closing = host.flag()
         self.ledger = stage.medium(process, user)
         place = self.place % plan.members
+        keys = plan.divided[place] if plan.divided else 0
         consumer = Consumer(
             self.ledger,
             group=self.group,
             topics=[SimSource(stage.topic, process, plan.unreadable)],
             delivery=plan.delivery,
-            claim="ranges" if plan.ranges else "topics" if plan.whole else "partitions",
-            slots=plan.slots,
+            claim="keys" if keys else "ranges" if plan.ranges else "topics" if plan.whole else "partitions",
+            slots=keys or plan.slots,
             name=self.member_name,
             host=self.machine,
             batch=plan.batch,

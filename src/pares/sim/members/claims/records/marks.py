@@ -5,7 +5,8 @@ was taken is never given out again: a take stands if it is its holder's, and beg
 from __future__ import annotations
 
 from pares.core.wire.changes import Began, SeatChanged
-from pares.core.wire.ranges import slot_of, slots
+from pares.core.wire.divided.keys import parts
+from pares.core.wire.divided.siblings import part_of
 from pares.core.wire.records import Ahead, Beat, Done, Leave, Range, Release, Rewind, Seat, Take, Transfer
 from pares.sim.members.claims.judge import Landed
 from pares.sim.members.claims.records.base import OfRecords, name
@@ -73,16 +74,16 @@ class Marks(OfRecords):
             return
         for role, index, mark in record.marks:
             seat = (role, index)
-            together = [seat, *(slot.seat for slot in slots(world, role))]
+            together = [seat, *(slot.seat for slot in parts(world, role))]
             free = all(each not in self.terms and world.paused(each[0]) for each in together)
-            if slot_of(role) is None and seat in world.seats and free:
+            if part_of(role) is None and seat in world.seats and free:
                 self.marks |= dict.fromkeys(together, mark)
                 self.taken |= dict.fromkeys(together, mark)
 
     def _range(self, record: Range) -> None:
         """A slot's range moves the mark of its partition's own seat, which nobody holds: how far is said elsewhere."""
-        found = slot_of(record.seat[0])
-        whole = None if found is None else (found[0], 0)
+        found = part_of(record.seat[0])
+        whole = None if found is None else (found.whole, 0)
         by_holder = self.terms.get(record.seat) == (record.m, record.token)
         if by_holder and whole in self.folded.seats and whole not in self.terms:
             self.marks[whole] = max(self.marks.get(whole, 0), self.folded.seats[whole].mark)

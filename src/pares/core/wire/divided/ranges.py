@@ -14,29 +14,21 @@ is in the ranges of two slots.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from pares.core.wire.divided.keys import parts, settled, uneven
+from pares.core.wire.divided.siblings import MAX_SLOTS, part_of
 from pares.core.wire.records import MAX_INT, Range
 from pares.core.wire.states import Run, SeatState
 from pares.core.wire.world import World
 
-MAX_SLOTS: Final = 100
-"""Of one partition."""
 MAX_OPEN: Final = 16
 """Ranges of one slot that are not done."""
-_SLOT: Final = re.compile(r"(.+@[0-9a-f]{8}/[0-9]+)\+(0|[1-9][0-9]?)", re.DOTALL)
-
-
-def slot_of(role: str) -> tuple[str, int] | None:
-    """The partition's role and the slot's number; None for a role that is no slot."""
-    found = _SLOT.fullmatch(role)
-    return None if found is None else (found[1], int(found[2]))
 
 
 def slots(world: World, role: str) -> Iterator[SeatState]:
-    """The slots that a partition has, by its role."""
+    """The slots of ranges that a partition has, by its role."""
     for number in range(MAX_SLOTS):
         seat = world.seats.get((f"{role}+{number}", 0))
         if seat is not None:
@@ -46,15 +38,16 @@ def slots(world: World, role: str) -> Iterator[SeatState]:
 def frontier(world: World, whole: SeatState) -> int:
     """Where all ranges of a partition end so far, and the next one begins. `whole`: the partition's own seat."""
     ends = (runs[-1][1] for slot in slots(world, whole.role) if (runs := world.ranges.get(slot.seat)))
-    return max(whole.mark, whole.taken, *ends)
+    return max((settled(world, whole.role), *ends))
 
 
 def allot(world: World, slot: SeatState, record: Range) -> None:
     """The effect of `range` by the slot's holder. None, if its slot has got a range that its sender did not know of [one of
-    unknown outcome, written again, is given a second one], and while a consumer of the whole partition holds that."""
-    found, runs = slot_of(slot.role), world.ranges.get(slot.seat, ())
-    whole = None if found is None else world.seats.get((found[0], 0))
-    if whole is None or whole.holder is not None:
+    unknown outcome, written again, is given a second one], while a consumer of the whole partition holds that, and while slots
+    of its keys stand at different offsets (C12)."""
+    part, runs = part_of(slot.role), world.ranges.get(slot.seat, ())
+    whole = None if part is None or part.slots else world.seats.get((part.whole, 0))
+    if whole is None or whole.holder is not None or uneven(world, whole.role):
         return
     if record.after != (runs[-1][1] if runs else 0) or len(runs) >= MAX_OPEN:
         return
@@ -72,15 +65,15 @@ def allot(world: World, slot: SeatState, record: Range) -> None:
 def may_rewind(world: World, seat: SeatState) -> bool:
     """Whether the position of a seat that nobody holds may be moved (R15): of a partition with all its slots, which nobody may
     hold either, and never of a slot alone. [a slot that begins anew, beside others that go on]"""
-    if slot_of(seat.role) is not None:
+    if part_of(seat.role) is not None:
         return False
-    every = (seat, *slots(world, seat.role))
+    every = (seat, *parts(world, seat.role))
     return all(each.holder is None and world.paused(each.role) for each in every)
 
 
 def rewind(world: World, seat: SeatState, position: int) -> None:
     """What was owned, done and given out before is so no more (C5)."""
-    for each in (seat, *slots(world, seat.role)):
+    for each in (seat, *parts(world, seat.role)):
         world.rewound(each, position)
 
 
@@ -100,6 +93,7 @@ def undone(world: World, slot: SeatState) -> list[Run]:
 
 
 def position(world: World, whole: SeatState) -> int:
-    """What stands before it in a partition is done, or taken: in its slots' ranges, and before they began."""
+    """What stands before it in a partition is done, or taken: in its slots' ranges, and before they began; and of whatever
+    keys (C12)."""
     waiting = (left[0][0] for slot in slots(world, whole.role) if (left := undone(world, slot)))
     return min(waiting, default=frontier(world, whole))

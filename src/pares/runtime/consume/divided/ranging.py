@@ -12,7 +12,7 @@ from typing import Final
 from pares.core import events as ev
 from pares.core.consume.ranging import Sizes
 from pares.core.errors import LedgerRewound
-from pares.core.wire.ranges import frontier, slots
+from pares.core.wire.divided.ranges import frontier, slots
 from pares.ledger.sources import Fetched
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Settings

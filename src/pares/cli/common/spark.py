@@ -1,0 +1,45 @@
+"""How a command starts Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pares.cli.common.output import say
+from pares.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Memory = Annotated[
+    str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver, such as 4g (1g).")
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://HOST:PORT (here)."),
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark's; may be given again.")
+]
+
+
+def settings(given: list[str]) -> dict[str, str]:
+    """Spark's settings out of what stood behind `--conf`. Raises `ConfigError`."""
+    found: dict[str, str] = {}
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not name or not equals:
+            raise ConfigError(f"--conf {setting!r} is no NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def start(memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool) -> SparkSession:
+    """A session, and a word about it, as it takes seconds. Raises `CapabilityError` without Spark or Java."""
+    from pares.spark.session import require, session
+
+    require()
+    if not silent:
+        say("starting Spark ...")
+    return session(memory=memory, master=master, conf=conf)

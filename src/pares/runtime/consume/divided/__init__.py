@@ -1,0 +1,1 @@
+"""How a consumer works on partitions that are divided: by ranges (C11), by keys (C12)."""

@@ -1,0 +1,1 @@
+"""What others see of a consumer: the group offsets of a broker."""

@@ -1,0 +1,123 @@
+"""What an audit found, and how it is written down."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pares.spark import verdict
+from pares.spark.rules.base import Row
+from pares.spark.verdict import Promise
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found. `tables` are Arrow tables of at most `tables.ROWS` rows; `frames` has all rows, in Spark."""
+
+    group: str
+    ledger: str
+    tables: Mapping[str, pa.Table]
+    """violations, anomalies, terms, overlaps, gaps, takeovers, moves, balance, bad_records, faults; with writes also
+    sink_findings: see `schema.TABLES`."""
+    summary: Mapping[str, Any]
+    promises: list[Promise]
+    frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
+    """The same, whole; none in a result that was put together without Spark."""
+    _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
+
+    @property
+    def cut_off(self) -> str | None:
+        """What is to be said of a log whose beginning is deleted; None if all of it is there."""
+        start = self.summary["log_from"]
+        if start == 0:
+            return None
+        return (
+            f"The log begins at offset {start}: what stood before it was deleted, by retention or a trim, and is not audited. "
+            f"The group's history is known from offset {self.summary['records_from']} on; older terms have no beginning."
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """3 if a promise was broken, else 0."""
+        return self.code()
+
+    def code(self, fail_on: Sequence[str] = ()) -> int:
+        """3 if a promise was broken, or has one of the verdicts `fail_on` (of `verdict.FAILS`), else 0."""
+        verdict.check_failing(fail_on)
+        return 3 if any(promise.verdict in ("broken", *fail_on) for promise in self.promises) else 0
+
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a table as dictionaries; at most as many as `tables` has."""
+        if table not in self._rows:
+            self._rows[table] = self.tables[table].to_pylist()
+        return self._rows[table]
+
+    def write(self, out: str | Path, form: Literal["parquet", "jsonl"] = "parquet") -> list[Path]:
+        """Writes each table to a file of its own in the folder `out`, and `summary.json`; returns the files.
+
+        All rows are written, also those that `tables` leaves out: more than it has become a folder of that name. A file is
+        there whole or not at all. Files of an earlier audit are replaced.
+        """
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        written: list[Path] = []
+        for name, table in self.tables.items():
+            draft, place = folder / f".{name}.draft", folder / f"{name}.{form}"
+            if self.cut(name):
+                form_ = "json" if form == "jsonl" else form
+                self.frames[name].write.mode("overwrite").format(form_).save(str(draft.resolve()))
+            elif form == "parquet":
+                import pyarrow.parquet as pq
+
+                pq.write_table(table, draft)
+            else:
+                draft.write_text("".join(f"{json.dumps(row, default=_text)}\n" for row in table.to_pylist()))
+            if place.is_dir() or draft.is_dir():
+                _remove(place)
+            os.replace(draft, place)
+            written.append(place)
+        draft, place = folder / ".summary.draft", folder / "summary.json"
+        draft.write_text(json.dumps(self.to_json(), indent=2, default=_text) + "\n")
+        os.replace(draft, place)
+        return [*written, place]
+
+    def cut(self, table: str) -> bool:
+        """Whether `tables` has not all rows of this one."""
+        from pares.spark.tables import ROWS
+
+        return table in self.frames and self.tables[table].num_rows >= ROWS
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary and the promises, for `--json`."""
+        return {
+            "group": self.group,
+            "ledger": self.ledger,
+            "summary": dict(self.summary),
+            "cut_off": self.cut_off,
+            "promises": [promise._asdict() for promise in self.promises],
+            "exit_code": self.exit_code,
+        }
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            place.unlink()
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
