@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
 from msgspec import Struct
 
 from pares.core.wire.divided.siblings import part_of
+from pares.core.wire.records import MAX_ROLES
 from pares.core.wire.stable import stable_hash
 from pares.core.wire.states import MemberState
 
@@ -56,13 +58,19 @@ class Partition(Struct, frozen=True, order=True):
     @classmethod
     def of(cls, role: str) -> Partition | None:
         """The partition that a role stands for; None if it stands for none."""
-        part = part_of(role)
-        role, slot, keys = (role, WHOLE, 0) if part is None else part
-        source, slash, number = role.rpartition("/")
-        topic, at, tag = source.rpartition("@")
-        if not (slash and at and topic and len(tag) == 8 and number.isdecimal()) or str(int(number)) != number:
-            return None
-        return cls(topic, tag, int(number), slot, keys)
+        return _read(role)
+
+
+@lru_cache(MAX_ROLES)
+def _read(role: str) -> Partition | None:
+    # Kept, as many as a group has: each placement and each claim asks for all of them.
+    part = part_of(role)
+    role, slot, keys = (role, WHOLE, 0) if part is None else part
+    source, slash, number = role.rpartition("/")
+    topic, at, tag = source.rpartition("@")
+    if not (slash and at and topic and len(tag) == 8 and number.isdecimal()) or str(int(number)) != number:
+        return None
+    return Partition(topic, tag, int(number), slot, keys)
 
 
 def tag_of(identity: str) -> str:

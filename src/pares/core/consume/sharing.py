@@ -8,7 +8,9 @@ topic if any consumer alive takes whole ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Set
+from heapq import heappop, heapreplace
 from typing import Final
 
 from pares.core.consume.names import WHOLE, Partition, Terms, consumers
@@ -22,6 +24,10 @@ NOBODY: Final[frozenset[str]] = frozenset()
 
 Unit = list[SeatState]
 """Seats that go together, the lowest partition first."""
+Takers = tuple[set[str], list[tuple[float, str]]]
+"""The consumers that take what is like a unit, if they have room; and the same as a heap, by what each would have with one
+more. Units of a sort share it. [with a thousand partitions each consumer asks itself about each of them, for each claim that
+it reads, and a group that comes has no time for anything else]"""
 
 
 def share(
@@ -41,22 +47,25 @@ class _Sharing:
             if id in alive and id not in without and not member.draining and id not in world.unready
         }
         self.terms: dict[str, Terms] = consumers(self.crew.values())
+        self.names = {self.crew[id].name for id in self.terms}
         self.load = dict.fromkeys(self.terms, 0)
         self.whole = any(terms.whole for terms in self.terms.values())
         self.holders: dict[int, str] = {}
         """The one that should hold each unit, by its place in `units`."""
         self.units = self._units()
+        self._sorts: dict[tuple[str, bool, int], Takers] = {}
+        self.takers = [self._takers(unit) for unit in self.units]
         self.kept: set[int] = set()
 
     def _units(self) -> list[Unit]:
         found: dict[str, list[tuple[Partition, SeatState]]] = {}
-        shut: dict[tuple[str, int, bool], bool] = {}
+        shut: dict[tuple[str, int, int, bool], bool] = {}
         for seat in self.world.seats.values():
             partition = Partition.of(seat.role)
             if partition is None or not self.world.open(seat.seat) or self.world.paused(seat.role):
                 continue
             if seat.holder is None:  # all free seats of one division take a holder, or none does (C12)
-                division = (partition.whole.role, partition.keys, partition.slot == WHOLE)
+                division = (partition.source, partition.number, partition.keys, partition.slot == WHOLE)
                 if division not in shut:
                     shut[division] = barred(self.world, seat.role)
                 if shut[division]:
@@ -68,13 +77,13 @@ class _Sharing:
     def run(self) -> dict[Seat, str | None]:
         order = sorted(range(len(self.units)), key=lambda number: (self._since(number), number))
         for number in order:
-            keeper = self._keeper(self.units[number])
+            keeper = self._keeper(number)
             if keeper is not None:
                 self.kept.add(number)
                 self._put(number, keeper)
         for number in range(len(self.units)):
             if number not in self.kept:
-                chosen = self._choose(self.units[number])
+                chosen = self._choose(number)
                 if chosen is not None:
                     self._put(number, chosen)
         self._balance()
@@ -88,39 +97,67 @@ class _Sharing:
         self.holders[number] = member
         self.load[member] += 1
 
-    def _takes(self, member: str, unit: Unit) -> bool:
+    def _takes(self, member: str, number: int) -> bool:
         """Whether it takes one more, and of that topic."""
-        terms, partition = self.terms[member], Partition.of(unit[0].role)
-        room = terms.most is None or self.load[member] < terms.most
-        return room and partition is not None and terms.takes(partition)
+        most = self.terms[member].most
+        return member in self.takers[number][0] and (most is None or self.load[member] < most)
 
-    def _keeper(self, unit: Unit) -> str | None:
+    def _takers(self, unit: Unit) -> Takers:
+        partition = Partition.of(unit[0].role)
+        assert partition is not None, "units are made of partitions"
+        sort = (partition.topic, partition.slot == WHOLE, partition.keys)
+        found = self._sorts.get(sort)
+        if found is None:
+            ids = {id for id, terms in self.terms.items() if terms.takes(partition)}
+            found = self._sorts[sort] = (ids, sorted((self._one_more(id), id) for id in ids))
+        return found
+
+    def _one_more(self, member: str) -> float:
+        """What it would have, by its weight, with one more."""
+        return (self.load[member] + 1) / self._weight(member)
+
+    def _least(self, number: int) -> str | None:
+        """Of those that take it, the one that would have least with it. While units are chosen for, loads only grow: what
+        stands in the heap is right, or too little."""
+        heap = self.takers[number][1]
+        while heap:
+            known, id = heap[0]
+            now = self._one_more(id)
+            if not self._takes(id, number):
+                heappop(heap)
+            elif known == now:
+                return id
+            else:
+                heapreplace(heap, (now, id))
+        return None
+
+    def _keeper(self, number: int) -> str | None:
         """The holder that may stay: of whole topics, that of the first partition that is held."""
+        unit = self.units[number]
         holder = next((s.holder for s in unit if s.holder in self.terms), None)
-        if holder is None or not self._takes(holder, unit):
+        if holder is None or not self._takes(holder, number):
             return None
         asked = next((seat.asked for seat in unit if seat.asked is not None), None)
-        if asked is not None and any(self._asked_for(asked[0], id, unit) for id in self.terms if id != holder):
+        if asked is not None and any(self._asked_for(asked[0], id, number) for id in self.terms if id != holder):
             return None
         return holder
 
-    def _asked_for(self, to: str | None, member: str, unit: Unit) -> bool:
-        return (to is None or to == member) and self._takes(member, unit)
+    def _asked_for(self, to: str | None, member: str, number: int) -> bool:
+        return (to is None or to == member) and self._takes(member, number)
 
-    def _choose(self, unit: Unit) -> str | None:
-        able = [id for id in self.terms if self._takes(id, unit)]
+    def _choose(self, number: int) -> str | None:
+        unit = self.units[number]
+        names = {self._name(seat) for seat in unit}
+        if names.isdisjoint(self.names) and not any(seat.asked or seat.avoid for seat in unit):
+            return self._least(number)
+        able = [id for id in self.terms if self._takes(id, number)]
         asked = next((seat for seat in unit if seat.asked is not None), None)
         if asked is not None and asked.asked is not None:
             to = asked.asked[0]
             able = [id for id in able if id != asked.holder and to in (None, id)] or able
         avoid = {seat.avoid for seat in unit}
         able = [id for id in able if id not in avoid] or able
-        names = {self._name(seat) for seat in unit}
-        return min(
-            able,
-            key=lambda id: (self.crew[id].name not in names, (self.load[id] + 1) / self._weight(id), id),
-            default=None,
-        )
+        return min(able, key=lambda id: (self.crew[id].name not in names, self._one_more(id), id), default=None)
 
     def _name(self, seat: SeatState) -> str | None:
         """Of the one that has lost it, or is losing it now."""
@@ -146,21 +183,31 @@ class _Sharing:
         for number in sorted(self.holders, key=lambda number: (number not in self.kept, self._since(number), number)):
             if self._movable(number):
                 held[self.holders[number]].append(number)
-        while self._one_move(held):
-            pass
+        order = sorted((self._has(id), id) for id in self.terms)
+        while (moved := self._one_move(held, order)) is not None:
+            for id in moved:
+                insort(order, (self._has(id), id))
 
-    def _one_move(self, held: dict[str, list[int]]) -> bool:
-        order = sorted(self.terms, key=lambda id: (self.load[id] / self._weight(id), id))
-        for giver in reversed(order):
-            for taker in order:
-                after = (self.load[taker] + 1) / self._weight(taker)
-                if taker == giver or after + EPSILON >= self.load[giver] / self._weight(giver):
+    def _has(self, member: str) -> float:
+        """What it has, by its weight."""
+        return self.load[member] / self._weight(member)
+
+    def _one_move(self, held: dict[str, list[int]], order: list[tuple[float, str]]) -> tuple[str, str] | None:
+        """The two between whom a unit was moved, which are taken out of `order`."""
+        for before, giver in reversed(order):
+            for has, taker in order:
+                if taker == giver or self._one_more(taker) + EPSILON >= before:
                     break
-                for number in reversed(held[giver]):
-                    unit = self.units[number]
-                    if self._takes(taker, unit) and all(seat.avoid != taker for seat in unit):
-                        held[giver].remove(number)
+                numbers = held[giver]
+                for at in range(len(numbers) - 1, -1, -1):
+                    number = numbers[at]
+                    if self._takes(taker, number) and all(seat.avoid != taker for seat in self.units[number]):
+                        del (
+                            numbers[at],
+                            order[bisect_left(order, (before, giver))],
+                            order[bisect_left(order, (has, taker))],
+                        )
                         self.load[giver] -= 1
                         self._put(number, taker)
-                        return True
-        return False
+                        return giver, taker
+        return None
