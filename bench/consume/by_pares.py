@@ -10,6 +10,7 @@ from bench.consume.plan import Plan
 from bench.consume.work import Work
 from bench.part import tell
 from bench.worker import Blind
+from pares import Consumer  # here, and not when it is first used: that is not part of what is measured
 from pares.ledger import open_source
 from pares.ledger.sources import Fetched
 from pares.runtime.clock import stopwatch
@@ -40,7 +41,7 @@ def consume(plan: Plan, work: Work) -> None:
     work.ready()
     claim: Any = plan.way if plan.way in ("ranges", "keys") else "partitions"
     order: Any = "partition" if plan.concurrency == 1 else "key"
-    consumer = pares.Consumer(
+    consumer = Consumer(
         ledger if plan.proof else Blind(ledger),
         group=plan.group,
         topics=[Watched(source) if plan.first_fetch else source],

@@ -1,8 +1,9 @@
 """What the other workers notice while one joins, leaves or dies: their records a second, and how long they stand still.
 
 Four workers, twelve partitions with more records than they will do, and 20 ms for a batch of 20: so workers that are not
-hindered do the same all the time. *Untouched* are those that were there before and stay. Their rate in the eight seconds from the event
-on is held against that in the four seconds before it; a standstill is the longest time in which one of them did nothing.
+hindered do the same all the time. *Untouched* are those that were there before and stay. Their rate in the eight seconds from
+the event on is held against that in the four seconds before it; a standstill is the longest time in which one of them did
+nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How fast a coordination log of consumers is read: what a consumer, an observer or an audit does when it starts.
 
 Beside it: decoding of the same payloads alone, which is the floor; a plain `json.loads` of each, as a reader by hand would
-begin with; and a naive replay in Python of as many records in Marshal's format (split at slashes, positions in a dictionary), which
-does less: it has no terms, no members and no rules. Rates are by processor time.
+begin with; and a naive replay in Python of as many records in Marshal's format (split at slashes, positions in a dictionary),
+which does less: it has no terms, no members and no rules. Rates are by processor time.
 """
 
 from __future__ import annotations

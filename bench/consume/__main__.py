@@ -1,0 +1,79 @@
+"""`python -m bench.consume`: consumers beside consumer groups, share groups and pyrallel-consumer. See docs/bench.md."""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import pares
+from bench.cases import Row
+from bench.consume import claims, handlers, memory, rebalance, replay, settle, throughput
+from bench.consume.crew import Crew
+from bench.consume.ways import missing
+from bench.figures import machine, put
+
+BEGIN, END = "<!-- figures of consumers -->", "<!-- end of figures of consumers -->"
+Cases = dict[str, Callable[[bool], Iterator[Row]]]
+
+
+def cases(minutes: float) -> Cases:
+    """All that is measured, in this order. `minutes`: of traffic, for memory."""
+    return {
+        "replay": replay.cases,
+        "claims": claims.cases,
+        "throughput": throughput.cases,
+        "rebalance": rebalance.cases,
+        "handlers": handlers.cases,
+        "settle": settle.cases,
+        "memory": partial(memory.cases, minutes=minutes),
+    }
+
+
+def main() -> None:
+    from bench.__main__ import table
+
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.consume", description="Measures consumers beside their peers, on a Kafka that it starts."
+    )
+    parser.add_argument("--only", action="append", metavar="CASE", choices=list(cases(1)), help="may be given again")
+    parser.add_argument("--quick", action="store_true", help="small, and one of everything: to see that it runs")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of traffic, for memory (default: 60)")
+    parser.add_argument(
+        "--pyrallel",
+        metavar="PYTHON",
+        help="an interpreter (3.12 or newer) that has pyrallel-consumer; else it is left out",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows, as JSON")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
+    options = parser.parse_args()
+    Crew.peer = options.pyrallel
+    # As after installation: workers that compile for themselves at their start are slow to come.
+    for folder in (Path(pares.__file__).parent, Path(__file__).parents[1]):
+        compileall.compile_dir(folder, quiet=2)
+    where, began = f"{machine()}; load average {os.getloadavg()[0]:.1f} when it began", time.monotonic()
+    rows = list(missing())
+    for row in rows:
+        print(f"{row.what}: {row.figures}", flush=True)
+    for name in options.only or cases(options.minutes):
+        for row in cases(0.5 if options.quick else options.minutes)[name](options.quick):
+            rows.append(row)
+            met = {None: "", True: "met", False: "MISSED"}[row.met]
+            print(f"{row.what:84} {row.figures:44} {row.target:14} {met}".rstrip(), flush=True)
+    where += f". The run took {(time.monotonic() - began) / 60:.0f} minutes."
+    if options.quick:
+        where += " **Small, and one of everything, to see that it runs: these are no figures.**"
+    if options.json is not None:
+        options.json.write_text(json.dumps({"where": where, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    if options.write is not None:
+        put(options.write, f"{where}\n\n{table(rows)}", BEGIN, END)
+
+
+if __name__ == "__main__":
+    main()
