@@ -199,11 +199,13 @@ def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
         world.marked(seat.seat)
 
 
-def _raise_marks(world: World, member: MemberState, marks: tuple[tuple[str, int, int, int], ...] | None) -> None:
-    for role, index, token, mark in marks or ():
-        seat = _held_by(world, member, (role, index), token)
-        if seat is not None:
-            _raise_mark(world, seat, mark)
+def raise_marks(world: World, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
+    """As `_held_by` and `_raise_mark` of each, without the detour: consumers write hardly anything but beats with marks."""
+    for role, index, token, mark in marks:
+        seat = world.seats.get((role, index))
+        if seat is not None and mark > seat.mark and seat.token == token and seat.holder == member.id:
+            seat.mark = mark
+            world.marked(seat.seat)
 
 
 def _remove_member(
@@ -260,12 +262,11 @@ def _ready(world: World, offset: int, member: MemberState, record: records.Ready
 
 
 def _beat(world: World, offset: int, member: MemberState, record: records.Beat, changes: list[Change]) -> None:
-    if record.marks is not None:
-        _raise_marks(world, member, record.marks)
+    raise_marks(world, member, record.marks or ())
 
 
 def _leave(world: World, offset: int, member: MemberState, record: records.Leave, changes: list[Change]) -> None:
-    _raise_marks(world, member, record.marks)
+    raise_marks(world, member, record.marks or ())
     _remove_member(world, offset, member, record, "left", changes)
 
 

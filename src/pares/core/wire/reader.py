@@ -229,7 +229,7 @@ class Reader:
 
     def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
         world, group, member, beat, most = self.world, self.group, self.member, records.Beat, records.MAX_RECORD
-        decode_quickly, fold = records.decode_fast, _fold.fold
+        decode_quickly, fold, raise_marks = records.decode_fast, _fold.fold, _fold.raise_marks
         members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
         for offset, _, payload in entries:
@@ -243,8 +243,8 @@ class Reader:
                     continue
             if record.g != group:
                 continue
-            if type(record) is beat and record.marks is None and record.b == base and record.v <= newest:
-                # Nineteen of twenty records are plain beats: what `sender` and `fold` do for them, without the detour.
+            if type(record) is beat and record.b == base and record.v <= newest:
+                # Nineteen of twenty records are beats: what `sender` and `fold` do for them, without the detour.
                 state = members.get(record.m)
                 n = record.n
                 if state is None or n <= state.n:
@@ -253,6 +253,8 @@ class Reader:
                 world.count = state.count = count = world.count + 1
                 world.last = state.offset = offset
                 state.n, state.due_ms = n, record.s
+                if record.marks is not None:
+                    raise_marks(world, state, record.marks)
                 if state is me:
                     self.mine.append((offset, n, payload))
                 if count < due:

@@ -153,6 +153,11 @@ class World:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
         self._dirty.add(("seats", seat))
         self.version += 1
+        if seat in self.ahead or seat in self.ranges:
+            self._passed(seat)
+
+    def _passed(self, seat: Seat) -> None:
+        """What its mark has passed of what is above it is forgotten."""
         state = self.seats[seat]
         known, runs = self.ahead.get(seat), self.ranges.get(seat, ())
         if known is not None and known.upto <= max(state.mark, state.taken):
