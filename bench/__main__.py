@@ -13,6 +13,7 @@ from bench import on_kafka
 from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
+from bench.consume import replay
 from bench.figures import BEGIN, END, machine, put
 from bench.hosts.cases import wakes
 from bench.hosts.crowd import crowds
@@ -21,6 +22,7 @@ from bench.ledgers import cases as on_ledgers
 from bench.neli import cases as on_neli
 from bench.processes import Troupe
 
+MORE = {"witness": wakes, "starts": starts, "crowd": crowds, "replay": replay.cases}
 PAGE = Path(__file__).parents[1] / "docs" / "bench.md"
 
 
@@ -81,7 +83,11 @@ def main() -> None:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
     options = parser.parse_args()
-    cases, marks, kind = CASES | {"witness": wakes, "starts": starts, "crowd": crowds}, (BEGIN, END), options.ledger
+    cases, marks, kind = (
+        CASES | MORE,
+        (BEGIN, END),
+        options.ledger,
+    )
     Troupe.begins = "file" if options.ledger == "file" else "sqlite"
     if options.protocol == "neli":
         cases, marks, kind = on_neli.cases(options), (on_neli.BEGIN, on_neli.END), "neli"

@@ -56,8 +56,8 @@ class Worker:
         else:
             consumer.incremental_assign(partitions)
             self._work.held += len(partitions)
-        if not self._gone:
-            consumer.pause(partitions)
+        # One that was paused here before stays so wherever it has been since, unless it is said to go on.
+        (consumer.resume if self._gone else consumer.pause)(partitions)
         if self._plan.first_fetch:
             for partition in partitions:
                 tell("lead", partition.partition, now)

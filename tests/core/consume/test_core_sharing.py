@@ -187,3 +187,19 @@ def test_whatever_is_held_what_follows_is_stable_and_within_the_terms(
     assert share(world, world.members.keys()) == once
     free = sum(1 for member in once.values() if member is None)
     assert not free or all(most is not None and loads[f"m{n}~1"] == most for n, (most, _, _) in enumerate(members))
+
+
+def test_consumers_are_asked_once_for_all_partitions_of_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand partitions are placed anew after many of a thousand claims: by each consumer, for all consumers."""
+    group = Group(60, "orders", "trades", **{f"m{n}": {"topics": ("orders", "trades")[: 1 + n % 2]} for n in range(6)})
+    asked: list[Partition] = []
+    real = Terms.takes
+
+    def takes(self: Terms, partition: Partition) -> bool:
+        asked.append(partition)
+        return real(self, partition)
+
+    monkeypatch.setattr(Terms, "takes", takes)
+    loads = group.loads()
+    assert len(asked) == 2 * 6, "of each topic, each consumer"
+    assert {loads[f"m{n}~1"] for n in range(6)} == {20}

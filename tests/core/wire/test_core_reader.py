@@ -333,3 +333,18 @@ def test_r10_a_joiner_that_is_adrift_makes_a_place_of_its_own() -> None:
     assert reader.taken.upto == paper.end
     assert "c~1" in World.load(reader.taken.text).members
     a.beat()
+
+
+def test_r15_marks_of_beats_count_as_in_the_plain_fold_also_those_of_terms_that_are_over() -> None:
+    """The reader's own loop takes beats with marks, too: so it must let in what the fold does, and nothing else."""
+    paper, (a, b) = began("a~1", "b~1")
+    a.claim("A")
+    token = Plain().read_all(paper.entries).world.seats["A", 0].token
+    for mark in (5, 9, 7):
+        a.beat(marks=(("A", 0, token, mark),))
+    b.beat(marks=(("A", 0, token, 100),))
+    a.beat(marks=(("A", 0, token + 1, 100), ("B", 0, token, 100), ("A", 1, token, 100)))
+    reader, plain = Feed(paper).run(), Plain().read_all(paper.entries)
+    assert reader.world.seats["A", 0].mark == 9
+    assert reader.world.dump() == plain.world.dump()
+    assert reader.world.digest() == plain.world.digest()
