@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -125,6 +125,9 @@ fresh: $(VENV)/.ready-test ## each example in an environment of its own, with no
 
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
+
+bench-consume: $(VENV)/.ready-test ## consumers beside consumer groups, share groups and pyrallel-consumer, on a real Kafka; two and a half hours
+	$(BIN)/python -m bench.consume --write docs/bench.md $(ARGS)
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)
