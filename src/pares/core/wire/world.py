@@ -285,7 +285,7 @@ class World:
         return max(FORGET, FORGET * (self.elders if self.in_force else len(self.members)) // FORGET_FOR)
 
     def paused(self, role: str) -> bool:
-        return any(p.scope is None or p.scope == role for p in self.pauses.values())
+        return bool(self.pauses) and any(p.scope is None or p.scope == role for p in self.pauses.values())
 
     def may_hold(self, member: MemberState, role: str) -> bool:
         """Whether the member is eligible for the role, by its own `join`."""
