@@ -41,10 +41,12 @@ def consume(plan: Plan, work: Work) -> None:
     work.ready()
     claim: Any = plan.way if plan.way in ("ranges", "keys") else "partitions"
     order: Any = "partition" if plan.concurrency == 1 else "key"
+    seen: Any = ledger if plan.proof else Blind(ledger)
+    watched: Any = Watched(source) if plan.first_fetch else source
     consumer = Consumer(
-        ledger if plan.proof else Blind(ledger),
+        seen,
         group=plan.group,
-        topics=[Watched(source) if plan.first_fetch else source],
+        topics=[watched],
         name=plan.name,
         claim=claim,
         delivery="at-most-once" if plan.way == "once" else "at-least-once",

@@ -32,8 +32,12 @@ def tell(*words: object) -> None:
 
 
 async def run(plan: dict[str, Any], go: threading.Event, over: threading.Event) -> None:
-    from pyrallel_consumer.config import ExecutionConfig, KafkaConfig, ParallelConsumerConfig
-    from pyrallel_consumer.consumer import PyrallelConsumer
+    from pyrallel_consumer.config import (  # pyright: ignore[reportMissingImports]
+        ExecutionConfig,
+        KafkaConfig,
+        ParallelConsumerConfig,
+    )
+    from pyrallel_consumer.consumer import PyrallelConsumer  # pyright: ignore[reportMissingImports]
 
     counts = [0, 0]
     pause = plan["handler_ms"] / 1000

@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Final
 
 from bench.cases import Row, spread
 from bench.consume.crew import Crew
 from bench.consume.plan import NAMES, Way
-from bench.consume.stage import Writer, broker, topic
+from bench.consume.stage import Writer, broker, configure, topic
 from bench.consume.timeline import slope
-from pares.dev import Kafka
 
 PARTITIONS: Final = 4
 RATE: Final = 2000
@@ -41,26 +40,14 @@ def growth(looks: list[tuple[float, float]]) -> float:
     return slope(warm) * 3600
 
 
-def bounded(kafka: Kafka, name: str) -> None:
-    """So that the broker's disk does not grow with the time of a run."""
-    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-
-    settings = {"retention.bytes": str(64 << 20), "segment.bytes": str(16 << 20)}
-    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()]
-    client: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
-    admin = AdminClient(client)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(30)
-
-
 def cases(quick: bool, minutes: float = 60.0) -> Iterator[Row]:
     looks: dict[Way, list[tuple[float, float]]] = {way: [] for way in WAYS}
     seconds = minutes * 60
     with broker(quick) as kafka, ExitStack() as stack:
         name = topic(kafka, PARTITIONS)
-        bounded(kafka, name)
-        crews = {way: stack.enter_context(Crew(kafka, name, way)) for way in WAYS}
+        # So that the broker's disk does not grow with the time of a run.
+        configure(kafka, "TOPIC", name, {"retention.bytes": str(64 << 20), "segment.bytes": str(16 << 20)})
+        crews: dict[Way, Crew] = {way: stack.enter_context(Crew(kafka, name, way)) for way in WAYS}
         for crew in crews.values():
             crew.add("w0")
             crew.settled()

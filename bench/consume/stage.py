@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pares
 from bench.on_kafka import cluster
@@ -90,11 +90,17 @@ def filled(kafka: Kafka, partitions: int, count: int, keys: int) -> str:
 
 def share_from_the_start(kafka: Kafka, group: str) -> None:
     """Share groups begin at the end unless the broker is told otherwise, of each group."""
-    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+    configure(kafka, "GROUP", group, {"share.auto.offset.reset": "earliest"})
 
-    client: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
-    admin = AdminClient(client)
-    for done in admin.incremental_alter_configs([resource]).values():
+
+def configure(kafka: Kafka, kind: Literal["GROUP", "TOPIC"], name: str, settings: dict[str, str]) -> None:
+    """Settings that the broker keeps of a group or a topic."""
+    from confluent_kafka import admin as api
+
+    found: Any = api  # its types leave out what it exports
+    change = found.AlterConfigOpType.SET
+    entries = [found.ConfigEntry(key, value, incremental_operation=change) for key, value in settings.items()]
+    client = found.AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    resource = found.ConfigResource(found.ConfigResource.Type[kind], name, incremental_configs=entries)
+    for done in client.incremental_alter_configs([resource]).values():
         done.result(30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def test_no_more_and_no_less_than_is_allowed(check: str) -> None:
     assert [line for line in allowed if line not in found] == [], (
         f"{check}: these are no more: run `python -m tests.house --record`, so that they don't come back"
     )
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone. [each folder can be played, and all of them together can't]"""
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_list_is_as_it_is_written() -> None:

@@ -74,6 +74,14 @@ class Taken(Struct, frozen=True, gc=False):
     upto: int
 
 
+class Untaken(Struct, frozen=True, gc=False):
+    """A `Took` has had no effect, and will have none (C4): what it takes, up to before `upto`, is not this consumer's."""
+
+    seat: Seat
+    token: int
+    upto: int
+
+
 class Owns(Struct, frozen=True, gc=False):
     """The ranges of a slot in this term, as far as they are not done (C11): what may be given out of its partition."""
 
@@ -82,4 +90,4 @@ class Owns(Struct, frozen=True, gc=False):
     runs: tuple[Run, ...]
 
 
-ToConsumers: TypeAlias = Begins | Taken | Owns
+ToConsumers: TypeAlias = Begins | Taken | Untaken | Owns

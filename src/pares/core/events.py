@@ -8,7 +8,7 @@ fetch has returned, and before an append is handed over (R4). So a `Read` never 
 | protocol | events of its own | effects of its own |
 |---|---|---|
 | claims | `Died`, and the requests to its group | `Watch`, `Moved`, `Trim` |
-| consumption, on claims | `Took`, `Wants`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken`, `Owns` |
+| consumption, on claims | `Took`, `Wants`, `Flush`, `Willing`, `Unhealthy` | `Begins`, `Taken`, `Untaken`, `Owns` |
 | NELI, Fast NELI | `Assigned`, `Revoked`, `Lost`, `ChangeRoles` | `Yielded` |
 | ALLCALL | `Received`, `Reconnected` | `Publish`, `LeaderChanged`, `PeerJoined`, `PeerLost` |
 
@@ -30,6 +30,7 @@ from pares.core.consumption import Taken as Taken
 from pares.core.consumption import ToConsumers as ToConsumers
 from pares.core.consumption import Took as Took
 from pares.core.consumption import Unhealthy as Unhealthy
+from pares.core.consumption import Untaken as Untaken
 from pares.core.consumption import Wants as Wants
 from pares.core.consumption import Willing as Willing
 from pares.core.wire.changes import Change

@@ -173,6 +173,7 @@ def test_c4_no_two_terms_are_told_of_one_offset(steps: list[str]) -> None:
     solo = consumer(paper=paper)
     solo.run(0.3)
     given_out: list[range] = []
+    asked: list[tuple[int, int]] = []
     position = {}
     for step in steps:
         solo.fate = lambda records, step=step: step if step in ("lost", "late", "fails") else "lands"
@@ -189,6 +190,7 @@ def test_c4_no_two_terms_are_told_of_one_offset(steps: list[str]) -> None:
         elif state.holder == solo.me and state.token in position:
             first = max(position[state.token], state.taken)
             solo.step(ev.Took(P0, state.token, first, first + 4))
+            asked.append((state.token, first + 5))
         solo.run(0.03)
         solo.fate = lambda records: "lands"
         solo.run(0.6)
@@ -196,6 +198,9 @@ def test_c4_no_two_terms_are_told_of_one_offset(steps: list[str]) -> None:
         given_out += [range(taken.upto - 5, taken.upto) for taken in found]
     taken = [offset for each in given_out for offset in each]
     assert len(taken) == len(set(taken))
+    solo.run(3)
+    words = [(word.token, word.upto) for kind in (ev.Taken, ev.Untaken) for word in told(solo, kind)]
+    assert sorted(words) == sorted(asked), "of each there is one word"
 
 
 # Marks ---------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 It adds three words to what the protocol says. `Begins` goes with each `Lead`: where the term begins. It is taken from the world
 when the record that made the term has been read, and from there on only the holder's own records move it. `Taken` says that a
-`take` of this member was read back and had its effect. The runtime gives nothing out at most once before that.
+`take` of this member was read back and had its effect, and `Untaken` that it never will. The runtime gives nothing out at most
+once before the one, and hands nothing over before either.
 `Owns` says which ranges a slot has: with each `Lead`, and when a range that this member asked for was read back.
 
 Marks and takes travel with what the member writes anyway: all takes of a round in one append, marks with beats. What is done
@@ -47,6 +48,8 @@ class Consuming(Living):
         self.moves.willing = frozenset(role.name for role in config.roles)
         self.taking: dict[Seat, ev.Took] = {}
         """Takes that are not known to have had their effect."""
+        self.numbers: dict[Seat, int] = {}
+        """By which of this member's records each of them was last written."""
         self.ahead: dict[Seat, ev.Marked] = {}
         """What is done above positions, as far as the world does not show it; the one that was not written for longest
         first."""
@@ -63,7 +66,7 @@ class Consuming(Living):
 
     def _serve_one(self, request: ev.Event, now: int, effects: list[ev.Effect]) -> None:
         if isinstance(request, ev.Took):
-            self._take(request, now)
+            self._take(request, now, effects)
         elif isinstance(request, ev.Wants):
             self._want(request, now, effects)
         elif isinstance(request, ev.Flush):
@@ -106,14 +109,24 @@ class Consuming(Living):
         tenure = self.tenures.by_seat.get(seat)
         return tenure if tenure is not None and tenure.token == token and tenure.phase is Phase.LEADING else None
 
-    def _take(self, request: ev.Took, now: int) -> None:
+    def _take(self, request: ev.Took, now: int, effects: list[ev.Effect]) -> None:
         """C4: written under the term's token, and again with the same bounds if its outcome is not known. Not when the log
-        shows by now that it landed. [one that is told twice is given out twice]"""
+        shows by now that it landed. [one that is told twice is given out twice] Nor when the term is about to end."""
         landed = request.seat in self.reader.world.seats and self.reader.world.seats[request.seat].taken > request.first
         if self.led(request.seat, request.token) is not None and not landed:
             self.taking[request.seat] = request
             fields: dict[str, Any] = {"first": request.first, "last": request.last}
             self._write(records.Take, now, seat=request.seat, token=request.token, **fields)
+            self.numbers[request.seat] = self.outbox.sent.n
+        elif not landed and self.taking.get(request.seat) != request:
+            effects.append(ev.Untaken(request.seat, request.token, request.last + 1))
+
+    def can_count(self, took: ev.Took) -> bool:
+        """Whether that take, written before, may have its effect yet: none of this member's later records has counted (R2), or
+        it will be written again."""
+        me = self.reader.world.members.get(self.me)
+        passed = me is not None and me.n >= self.numbers[took.seat]
+        return not passed or self.led(took.seat, took.token) is not None
 
     def _want(self, request: ev.Wants, now: int, effects: list[ev.Effect]) -> None:
         """C11: written under the term's token, and again if its outcome is not known, unless the world shows that it landed.
@@ -224,13 +237,12 @@ class Consume(Claims):
             state = self.reader.world.seats.get(seat)
             if state is not None and state.holder == self.me and state.token == took.token:
                 had_effect = state.taken == took.last + 1
-                if not had_effect:
+                if not had_effect and self.living.can_count(took):
                     continue
             else:
                 had_effect = self._landed(took, ended.get((seat, took.token), 0))
             del self.living.taking[seat]
-            if had_effect:
-                found.append(ev.Taken(seat, took.token, took.last + 1))
+            found.append((ev.Taken if had_effect else ev.Untaken)(seat, took.token, took.last + 1))
         return found
 
     def _landed(self, took: ev.Took, before: int) -> bool:

@@ -171,7 +171,7 @@ def _free(world: World, offset: int, seat: SeatState, record: AnyRecord, changes
 def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -> None:
     """Free seats that their role no longer has disappear; so does a removed role with its last seat."""
     left = 0
-    for index in range(records.MAX_SEATS):
+    for index in range(world.widths[role.name]):
         seat = world.seats.get((role.name, index))
         if seat is None:
             continue
@@ -180,7 +180,7 @@ def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -
         else:
             left += 1
     if left == 0:
-        del world.roles[role.name]
+        del world.roles[role.name], world.widths[role.name]
         changes.append(RoleChanged(offset, role.name, "removed"))
     world.changed(("roles", role.name))
 

@@ -31,8 +31,6 @@ from pares.runtime.views import Claim, Consumption, Health, State
 
 LOOKS: Final = 10.0
 """Sessions between two looks at how the work goes; and seconds, at least."""
-NOT_OUT: Final = -1
-"""The thread of a batch that no thread has yet."""
 
 
 class Consumer:
@@ -375,13 +373,11 @@ class Consumer:
     # Tasks -----------------------------------------------------------------------------------------------------------
 
     def _hear(self, effect: ev.ToConsumers | ev.Barrier) -> None:
-        """On the driver's task. The body of what was taken begins here: a planned end that comes next waits for it."""
+        """On the driver's task."""
         if isinstance(effect, ev.Barrier):
             self._feeder.note_all(effect.seat)
-        elif isinstance(effect, ev.Begins | ev.Owns):
-            self._feeder.notes.put(effect)
         else:
-            self._feeder.notes.put((effect, self._member.works.begin((*effect.seat, effect.token), NOT_OUT)))
+            self._feeder.notes.put(effect)
 
     def _run(self) -> None:
         try:

@@ -16,7 +16,7 @@ from pares.core.wire.records import MAX_ROLES
 from pares.ledger.sources import Fetched, Source
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.dead_letters import DeadLetters
-from pares.runtime.consume.desk import Desk
+from pares.runtime.consume.desk import NOBODY, Desk
 from pares.runtime.consume.divided.bars import Bars
 from pares.runtime.consume.divided.keying import Keying
 from pares.runtime.consume.divided.ranging import Ranging, clipped
@@ -25,7 +25,6 @@ from pares.runtime.consume.settings import Settings, partitions_of
 from pares.runtime.consume.shelf import Shelf
 from pares.runtime.consume.tenancy import Tenancy
 from pares.runtime.host import Empty, Host, Mailbox
-from pares.runtime.work.barriers import Body
 
 log: Final = logging.getLogger("pares.consumer")
 
@@ -38,7 +37,7 @@ LATE: Final = 10.0
 outage is read, and what came of that is told behind the last one."""
 
 
-Note = ev.Begins | ev.Owns | tuple[ev.Taken, Body] | None
+Note = ev.ToConsumers | None
 
 
 class Feeder:
@@ -119,7 +118,7 @@ class Feeder:
                 elif isinstance(note, ev.Owns):
                     self._ranging.owns(self.tenancies.get(note.seat[0]), note)
                 elif note is not None:
-                    self._taken(*note)
+                    self._taken(note)
                 note = self.notes.get_nowait()
         except Empty:
             return
@@ -135,22 +134,37 @@ class Feeder:
             tenancy = Tenancy(source, begins, partition, term, self._settings.order)
             beginning = begins.first and self._settings.start == "latest"
             tenancy.looked = tenancy.ranges is None and not beginning
+            self._asks_no_more(self.tenancies.get(role))
             self.tenancies[role] = tenancy
 
-    def _taken(self, taken: ev.Taken, body: Body) -> None:
-        """C4: what was asked for is this consumer's, for ever. `body`: a planned handover waits for it from now on."""
+    def _taken(self, taken: ev.Taken | ev.Untaken) -> None:
+        """C4: what was asked for is this consumer's, for ever; or never. A planned handover has waited for the word, and waits
+        for what was taken. [the next holder works on what comes behind it, at the same time]"""
         tenancy = self.tenancies.get(taken.seat[0])
         lot = None if tenancy is None else tenancy.taking
         if tenancy is None or lot is None or tenancy.term.token != taken.token or not _ends(lot, taken.upto):
-            self.member.works.finish(body)
             return
         tenancy.taking = None
-        if isinstance(lot, Batch):
-            lot.belongs(body)
+        if isinstance(taken, ev.Taken) and isinstance(lot, Batch):
+            lot.belongs(tenancy.asking)
+            tenancy.asking = None
             self.shelf.give(tenancy, lot)
-        else:
+        elif isinstance(taken, ev.Taken) and isinstance(lot, Fetched):
             self.desk.add(tenancy, lot)
-            self.member.works.finish(body)
+        self._asks_no_more(tenancy)
+
+    def _asks(self, tenancy: Tenancy) -> bool:
+        """A planned handover waits from now on; False if it does not any more (R5)."""
+        tenancy.asking = self.member.works.begin(tenancy.term.key, NOBODY)
+        if not tenancy.term:
+            self._asks_no_more(tenancy)
+            return False
+        return True
+
+    def _asks_no_more(self, tenancy: Tenancy | None) -> None:
+        if tenancy is not None and tenancy.asking is not None:
+            self.member.works.finish(tenancy.asking)
+            tenancy.asking = None
 
     # Feeding ---------------------------------------------------------------------------------------------------------
 
@@ -191,6 +205,7 @@ class Feeder:
         if not tenancy.released and not self.member.has(tenancy.role, tenancy.term.token):
             tenancy.released, tenancy.released_at = True, now
         if over:
+            self._asks_no_more(tenancy)
             self.tenancies = {role: other for role, other in self.tenancies.items() if other is not tenancy}
 
     def _fetch(self, tenancy: Tenancy) -> bool:
@@ -285,12 +300,15 @@ class Feeder:
         lots = [each.taking for each in self.tenancies.values() if each.taking is not None and not each.released]
         if once and wanted <= sum(1 if isinstance(lot, Batch) else len(lot.records) for lot in lots):
             return False  # what is taken and not wanted would be lost with this process
+        if once and not self._asks(tenancy):
+            return False
         tenancy.fetched = None
         # The others come first next time. [one that is always first is served alone, where little is wanted]
         self.tenancies[tenancy.role] = self.tenancies.pop(tenancy.role)
         first = tenancy.progress.next
         lot = fetched if self.one_by_one else self._batch(tenancy, fetched)
         if lot is None:
+            self._asks_no_more(tenancy)
             return True
         if once:
             tenancy.taking = lot

@@ -41,7 +41,7 @@ class ConsumeBinding(ClaimsBinding):
         self._ear = ear
 
     def carry(self, effect: Any) -> None:
-        if isinstance(effect, ev.Begins | ev.Taken | ev.Owns):
+        if isinstance(effect, ev.Begins | ev.Taken | ev.Untaken | ev.Owns):
             self._ear(effect)
             return
         if isinstance(effect, ev.Barrier):

@@ -67,6 +67,8 @@ class Tenancy:
         self.velocity = Velocity()
         self.fetched: Fetched | None = None
         self.taking: Batch | Fetched | None = None
+        self.asking: Body | None = None
+        """A planned handover waits for the word of what is `taking` (C4)."""
         self.waiting = 0
         """Batches that wait for the user."""
         self.end = position if self.ranges is None else 0

@@ -9,6 +9,7 @@ from pares.core.wire import fold
 from pares.core.wire.divided import keys, ranges
 from pares.core.wire.divided.keys import reached
 from pares.runtime.consume.divided import keying
+from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.tenancy import Tenancy
 from pares.sim.members.consume.biases import AT_MOST, KEYED, MIXED
 from pares.sim.mutant import Mutant, Patch
@@ -26,6 +27,10 @@ def _handed_over_in_flight() -> list[Patch]:
     from pares.runtime.work.barriers import Barriers
 
     return [(Barriers, "begin", lambda self, key, thread=None: None), (Barriers, "finish", lambda self, body: None)]
+
+
+def _handed_over_beside_a_take() -> list[Patch]:
+    return [(Feeder, "_asks", lambda self, tenancy: bool(tenancy.term))]
 
 
 def _batches_of_a_slot_side_by_side() -> list[Patch]:
@@ -83,6 +88,19 @@ OF_KEYS: Final = (
         "a slot is handed over with work of it in flight",
         _handed_over_in_flight,
         {**KEYED, "faults": {"close": 1.0}, "acts": {"step_down": 3.0, "hand_over": 3.0}, "act_pace": 1.0},
+    ),
+    Mutant(
+        "handed-over-beside-a-take",
+        "C4",
+        "a handover does not wait for the word of a take that is under way",
+        _handed_over_beside_a_take,
+        {
+            **KEYED,
+            "delivery": "at-most-once",
+            "one_by_one": True,
+            "acts": {"step_down": 3.0, "hand_over": 3.0},
+            "act_pace": 0.3,
+        },
     ),
     Mutant(
         "division-knows-of-itself-alone",
