@@ -202,10 +202,10 @@ def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
 def raise_marks(world: World, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
     """As `_held_by` and `_raise_mark` of each, without the detour: consumers write hardly anything but beats with marks."""
     for role, index, token, mark in marks:
-        seat = world.seats.get((role, index))
+        seat = world.seats.get(key := (role, index))
         if seat is not None and mark > seat.mark and seat.token == token and seat.holder == member.id:
             seat.mark = mark
-            world.marked(seat.seat)
+            world.marked(key)
 
 
 def _remove_member(

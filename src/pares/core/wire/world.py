@@ -156,7 +156,7 @@ class World:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
         self._dirty.add(("seats", seat))
         self.version += 1
-        if seat in self.ahead or seat in self.ranges:
+        if (self.ahead and seat in self.ahead) or (self.ranges and seat in self.ranges):
             self._passed(seat)
 
     def _passed(self, seat: Seat) -> None:
