@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import pares
-from bench.cases import Row, spread
+from bench.cases import Row, crash, spread
 from bench.consume.crew import Crew, Led
 from bench.consume.plan import NAMES, Way
 from bench.consume.stage import broker, filled, topic
@@ -171,6 +171,7 @@ def takeovers(kafka: Kafka, rounds: int) -> Iterator[Row]:
         values = killed(crew, rounds)
     met = statistics.median(values) <= PROVEN_MS
     yield Row("killed worker's partitions, death proven", spread(values), f"p50 <= {PROVEN_MS:g} ms", met)
+    yield Row("the same of a plain member's role, death proven", spread(crash(SESSION, True, rounds, url(kafka))))
     most = SESSION * 1000 + SLACK_MS
     with Crew(kafka, name, "partitions", session=SESSION, first_fetch=True, proof=False) as crew:
         values = killed(crew, rounds)
