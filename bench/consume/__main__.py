@@ -18,6 +18,7 @@ from bench.consume import claims, handlers, memory, rebalance, replay, settle, t
 from bench.consume.crew import Crew
 from bench.consume.ways import missing
 from bench.figures import machine, put
+from pares.core.errors import ParesError
 
 BEGIN, END = "<!-- figures of consumers -->", "<!-- end of figures of consumers -->"
 Cases = dict[str, Callable[[bool], Iterator[Row]]]
@@ -34,6 +35,14 @@ def cases(minutes: float) -> Cases:
         "settle": settle.cases,
         "memory": partial(memory.cases, minutes=minutes),
     }
+
+
+def told(name: str, rows: Iterator[Row]) -> Iterator[Row]:
+    """Rows of a case; where it comes to nothing, a row that says so, and the other cases are measured all the same."""
+    try:
+        yield from rows
+    except (ParesError, OSError) as error:  # among them: not in time, a worker that fell over
+        yield Row(f"{name}: not measured further", str(error), "no error", met=False)
 
 
 def main() -> None:
@@ -62,7 +71,7 @@ def main() -> None:
     for row in rows:
         print(f"{row.what}: {row.figures}", flush=True)
     for name in options.only or cases(options.minutes):
-        for row in cases(0.5 if options.quick else options.minutes)[name](options.quick):
+        for row in told(name, cases(0.5 if options.quick else options.minutes)[name](options.quick)):
             rows.append(row)
             met = {None: "", True: "met", False: "MISSED"}[row.met]
             print(f"{row.what:84} {row.figures:44} {row.target:14} {met}".rstrip(), flush=True)

@@ -22,7 +22,7 @@ from pares.core.errors import CapabilityError
 from pares.dev import Kafka
 from pares.runtime.clock import stopwatch
 
-PATIENCE: Final = 180.0
+PATIENCE: Final = 300.0
 CALM: Final = 1.5
 """Seconds without a change of who has what, after which a group counts as settled."""
 _PYRALLEL: Final = Path(__file__).with_name("by_pyrallel.py")

@@ -25,6 +25,8 @@ KEYS: Final = 800
 BAR: Final = 0.9
 WORKERS: Final = (1, 2, 8)
 BATCHES: Final = (10, 100, 1000, 5000)
+SLOW: Final = 20
+"""pyrallel-consumer hands records to tasks one by one: it gets one in so many of them."""
 PLAIN: Final[Way] = "eager"
 WAYS: Final[tuple[Way, ...]] = (
     PLAIN,
@@ -54,11 +56,13 @@ def run(kafka: Kafka, topic: str, count: int, way: Way, workers: int, batch: int
 
 def by_workers(kafka: Kafka, topic: str, count: int, workers: Sequence[int], turns: int) -> Iterator[Row]:
     ways = there(WAYS)
+    some = filled(kafka, PARTITIONS, count // SLOW, KEYS)
     for many in workers:
         found: dict[Way, list[float]] = defaultdict(list)
         for _ in range(turns):
             for way in ways:
-                found[way].append(run(kafka, topic, count, way, many))
+                which, records = (some, count // SLOW) if way == "pyrallel" else (topic, count)
+                found[way].append(run(kafka, which, records, way, many))
         plain = statistics.median(found[PLAIN])
         what = f"{many} worker{'s' if many > 1 else ''}"
         for way in ways:

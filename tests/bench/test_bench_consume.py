@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from bench.cases import Row
 from bench.consume import by_pyrallel, claims, memory, order, plan, replay, settle, stage, timeline, ways
+from bench.consume.__main__ import told
 from bench.consume.crew import Crew, Led
 from bench.consume.order import Handled, Order
 
@@ -126,3 +129,13 @@ def test_marshals_log_is_read_whole() -> None:
     assert len(log) == 500
     assert {payload.split(b"/")[0] for payload in log} <= {b"Heartbeat", b"ClaimingPartition", b"ReleasingPartition"}
     replay.naive(log)
+
+
+def test_a_case_that_comes_to_nothing_is_a_row_and_keeps_nothing_else_from_being_measured() -> None:
+    def rows() -> Iterator[Row]:
+        yield Row("first", "1 ms")
+        raise TimeoutError("not settled after 300 s")
+
+    first, last = told("settle", rows())
+    assert first.what == "first"
+    assert (last.figures, last.met) == ("not settled after 300 s", False)
