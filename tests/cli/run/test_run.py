@@ -124,7 +124,8 @@ def test_term_ends_command_and_wrapper_and_hands_over(runs: Runs) -> None:
 
 def test_a_second_term_does_not_wait_for_the_grace(runs: Runs) -> None:
     code = (
-        "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        # Not by print: the signal may come while the print before it is still at work, and that can't be entered twice.
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: os.write(1, b'told\\n'))\n"
         "print('up', flush=True)\nwhile True: time.sleep(600)"
     )
     wrapper = runs.start(sys.executable, "-S", "-c", code, options=("--session", "60", "--grace", "20"))

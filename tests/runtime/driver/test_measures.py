@@ -199,4 +199,5 @@ def test_health_has_everything(crew: Crew) -> None:
         "bad_records": 0,
         "uncounted_records": 0,
         "problems": (),
+        "consumption": None,
     }

@@ -126,7 +126,7 @@ class Consumer:
         number("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
         self._settings = checked(session=session, looks=LOOKS * max(1.0, session), **given)
         where = ledger if source is None else source
-        self._sources = Sources(topics_of(topics), where)
+        self._sources = Sources(topics_of(topics, self._settings), where)
         self._letters: DeadLetters | None = None
         self._offsets: Committing | None = None
         self._closing = False

@@ -89,7 +89,7 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     return Settings(look_every=int(looks * 1e9), note_every=int(session * 1e9 / 8), **given)
 
 
-def topics_of(topics: object) -> list[str | Source]:
+def topics_of(topics: object, settings: Settings) -> list[str | Source]:
     """Topics, each by its name or as a `Source`; or the name of one."""
     several: list[Any] = [topics] if isinstance(topics, str) else _listed(topics)
     if not several:
@@ -97,9 +97,8 @@ def topics_of(topics: object) -> list[str | Source]:
     names = [topic if isinstance(topic, str) else topic.name for topic in several]
     for name in names:
         check_name("a topic's name", name)
-        check_name(
-            f"the role of topic {name!r}, which is longer than its name,", Partition(name, "0" * 8, 99999, 99, 100).role
-        )
+        longest = max(settings.roles_of(Partition(name, "0" * 8, 99999)), key=len)
+        check_name(f"the role of topic {name!r}, which is longer than its name,", longest)
         if names.count(name) > 1:
             raise ConfigError(f"topic {name!r} is named more than once in topics")
     return several
