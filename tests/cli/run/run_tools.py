@@ -74,6 +74,14 @@ class Runs:
         for (_, last, _), (first, _, _) in itertools.pairwise(beats):
             assert last < first
 
+    def line(self, wrapper: subprocess.Popen[str]) -> str:
+        """The next one that the command prints. If it ends instead, what the wrapper said of that is in the failure."""
+        assert wrapper.stdout is not None
+        found = wrapper.stdout.readline()
+        if not found:
+            raise AssertionError(f"the command has ended: {wrapper.communicate(timeout=60)[1]}")
+        return found
+
     def close(self) -> None:
         for wrapper in self.wrappers:
             wrapper.kill()
