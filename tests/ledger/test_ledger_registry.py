@@ -85,10 +85,21 @@ def test_names_the_schemes_it_knows() -> None:
     with pytest.raises(ConfigError) as caught:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
-    assert "file://, kafka://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://" in str(
-        caught.value
+    assert (
+        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://"
+        in str(caught.value)
     )
-    assert schemes() == ["file", "kafka", "memory", "nats", "postgresql", "rabbitmq-stream", "redis", "sqlite"]
+    assert schemes() == [
+        "file",
+        "kafka",
+        "kinesis",
+        "memory",
+        "nats",
+        "postgresql",
+        "rabbitmq-stream",
+        "redis",
+        "sqlite",
+    ]
 
 
 def test_a_relative_url_becomes_one_for_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +157,7 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
         "broken",
         "file",
         "kafka",
+        "kinesis",
         "known",
         "memory",
         "nats",
@@ -178,12 +190,19 @@ def test_a_setting_of_the_client_in_the_wrong_place_is_told_where_it_goes(url: s
         pares.open(url, user="a")
 
 
-@pytest.mark.parametrize(("client", "scheme"), [("confluent_kafka", "kafka"), ("nats", "nats")])
-def test_without_the_client_it_says_what_to_install(client: str, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("client", "scheme", "at"),
+    [
+        ("confluent_kafka", "kafka", "127.0.0.1:1"),
+        ("nats", "nats", "127.0.0.1:1"),
+        ("boto3", "kinesis", "eu-central-1"),
+    ],
+)
+def test_without_the_client_it_says_what_to_install(client: str, scheme: str, at: str) -> None:
     program = (
         f"import sys; sys.modules['{client}'] = None\n"
         "import pares.ledger\n"
-        f"try: pares.ledger.open('{scheme}://127.0.0.1:1/t')\n"
+        f"try: pares.ledger.open('{scheme}://{at}/t')\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import pares.ledger
-from pares.core.errors import ConfigError
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
+from pares.ledger.registry import scheme_of
 from planted_secret import SECRET, leaks
 
 PLAIN = SECRET.replace("/", "")
@@ -64,9 +65,58 @@ RABBITMQ = [
     ("rabbitmq-stream://h/s?config=/nowhere/at/all", "can't be read"),
     ("rabbitmq://h/s", "no scheme known"),
 ]
+KINESIS = [
+    ("kinesis://me:{}@eu-central-1/s", "has credentials in it.*AWS_PROFILE"),
+    ("kinesis://{}@eu-central-1/s", "has credentials in it.*AWS_PROFILE"),
+    ("kinesis:///s", "names no region.*kinesis://eu-central-1/jobs"),
+    ("kinesis://localhost:5000/s", r"no region of AWS.*\?endpoint=http://HOST:PORT"),
+    ("kinesis://eu-central-1", "names no stream"),
+    ("kinesis://eu-central-1/a/b", "names no stream"),
+    ("kinesis://eu-central-1/a:b", "names no stream"),
+    ("kinesis://eu-central-1/" + "x" * 61, "names no stream"),
+    ("kinesis://eu-central-1/jobs.1", "further partitions and topics"),
+    ("kinesis://eu-central-1/jobs.t-orders", "further partitions and topics"),
+    ("kinesis://eu-central-1/s?endpoint=localhost:5000", "endpoint is no http://HOST:PORT"),
+    ("kinesis://eu-central-1/s?endpoint=http://h:99999", "endpoint is no http://HOST:PORT"),
+    ("kinesis://eu-central-1/s?endpoint=http://h/path", "endpoint is no http://HOST:PORT"),
+    ("kinesis://eu-central-1/s?partitions=101", "has at most 100"),
+    ("kinesis://eu-central-1/s?poll=0", "no number of seconds above 0"),
+    ("kinesis://eu-central-1/s?colour=red", "unknown option colour"),
+    ("kinesis://eu-central-1/s?replication=3", "unknown option replication"),
+    ("kinesis://eu-central-1/s?config=/nowhere/at/all", "can't be read"),
+]
+QUEUES = [
+    ("sqs://eu-central-1/q.fifo", "keeps no log, and no protocol of pares runs on it.*kinesis://REGION/STREAM"),
+    ("amqp://h/q", "keeps no log, and no protocol of pares runs on it.*rabbitmq-stream://HOST:PORT/STREAM"),
+    ("amqps://me:{}@h/q", "keeps no log, and no protocol of pares runs on it.*rabbitmq-stream://HOST:PORT/STREAM"),
+]
 
 
-@pytest.mark.parametrize(("url", "why"), POSTGRES + REDIS + RABBITMQ)
+@pytest.mark.parametrize(("url", "why"), QUEUES)
+def test_a_queue_is_no_ledger_and_says_what_is(url: str, why: str) -> None:
+    for open in (pares.ledger.open, pares.ledger.open_bus, scheme_of):
+        with pytest.raises(CapabilityError, match=why) as caught:
+            open(url.format(PLAIN))
+        assert PLAIN not in str(caught.value)
+
+
+def test_without_credentials_it_says_where_they_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    url = "kinesis://eu-central-1/s?endpoint=http://127.0.0.1:1"
+    with pytest.raises(LedgerUnavailable, match="no credentials were found: set AWS_PROFILE"):
+        pares.ledger.open(url)
+    with pytest.raises(ConfigError, match=r"the profile can't be used.*name another one"):
+        pares.ledger.open(url, options={"profile_name": "nobody"})
+    with pytest.raises(LedgerUnavailable, match="nobody answers there") as caught:
+        pares.ledger.open(url, options={"aws_access_key_id": "me", "aws_secret_access_key": SECRET})
+    assert not leaks(str(caught.value))
+
+
+@pytest.mark.parametrize(("url", "why"), POSTGRES + REDIS + RABBITMQ + KINESIS)
 def test_bad_urls(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         pares.ledger.open(url.format(PLAIN) if "{}" in url else url)
@@ -78,7 +128,12 @@ def test_bad_urls(url: str, why: str) -> None:
     [
         *(
             (url, {"passwort": SECRET}, "unknown client setting passwort")
-            for url in ("postgresql://me@h/db", "redis://me@h/0", "rabbitmq-stream://me@h/s")
+            for url in (
+                "postgresql://me@h/db",
+                "redis://me@h/0",
+                "rabbitmq-stream://me@h/s",
+                "kinesis://eu-central-1/s",
+            )
         ),
         *(
             (url, "text", "must be a dictionary")

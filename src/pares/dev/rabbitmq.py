@@ -6,7 +6,7 @@ users and data of one that runs on this machine already. Settings differ from a 
 | setting | here | stock | why |
 |---|---|---|---|
 | `stream.frame_max` | 20 MiB | 1 MiB | an append of many payloads is taken whole, whatever it may have in it |
-| `listeners.tcp` | none | 5672 | a ledger needs streams only |
+| `listeners.tcp` | none, unless `listeners.tcp.1` is set | 5672 | a ledger needs streams only |
 | node name, its port, epmd's port | its own, on loopback | the host's | several servers on one machine |
 """
 
@@ -141,7 +141,7 @@ class RabbitMQ(LocalCluster):
             "log.file": "false",
             "disk_free_limit.absolute": "50MB",
             **self.settings,
-            "listeners.tcp": "none",
+            **({} if "listeners.tcp.1" in self.settings else {"listeners.tcp": "none"}),
             "stream.listeners.tcp.1": node.place.address,
             "stream.advertised_host": node.host,
             "stream.advertised_port": node.port,

@@ -132,9 +132,31 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         look_only=True,
         words="a RabbitMQ stream",
     ),
+    "kinesis": Scheme(
+        opens="pares.ledger.kinesis.log:KinesisLedger",
+        shown=("kinesis://REGION/STREAM",),
+        look_only=True,
+        words="a Kinesis stream",
+    ),
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
 """The ledgers that come with pares: the rest of pares knows nothing else of each before it is opened."""
+
+_AMQP: Final = (
+    "a queue of AMQP gives each message to one consumer and drops it once it is acknowledged, so nobody can read what was "
+    "said: it keeps no log, and no protocol of pares runs on it. A stream of the same RabbitMQ keeps one: "
+    "rabbitmq-stream://HOST:PORT/STREAM (docs/neli.md#queues)"
+)
+_QUEUES: Final[dict[str, str]] = {
+    "sqs": (
+        "a queue of SQS, FIFO or not, gives each message to one consumer and drops it once that has deleted it, so nobody can "
+        "read what was said: it keeps no log, and no protocol of pares runs on it. A stream of Kinesis keeps one: "
+        "kinesis://REGION/STREAM; so do the other ledgers (docs/neli.md#queues)"
+    ),
+    "amqp": _AMQP,
+    "amqps": _AMQP,
+}
+"""Services that members may share and that can be no ledger, and why, with what would do."""
 
 
 def _examples() -> str:
@@ -306,6 +328,8 @@ def _scheme(address: Address) -> Scheme:
                 "install what it needs"
             ) from error
         return loaded if isinstance(loaded, Scheme) else Scheme(opens=loaded)
+    if (why := _QUEUES.get(address.scheme)) is not None:
+        raise CapabilityError(f"{address.shown} can't be opened: {why}")
     known = ", ".join(f"{scheme}://" for scheme in schemes())
     raise ConfigError(
         f"{address.scheme}:// in {address.shown!r} is no scheme known here: no installed package offers it (entry point "
