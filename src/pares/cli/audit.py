@@ -10,6 +10,8 @@ import typer
 from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.common.output import console, print_json, say
 from pares.cli.common.spark import Conf, Master, Memory, settings, start
+from pares.cli.kept.follow import Asked, milliseconds
+from pares.cli.kept.follow import follow as follow_log
 from pares.core.wire.shown import short_tokens
 
 if TYPE_CHECKING:
@@ -60,6 +62,27 @@ def audit(
         Path | None,
         typer.Option("--history", metavar="DIR", help="A history in place of a ledger's log: see docs/history.md."),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", help="Go on until Ctrl-C, and tell each violation soon after the record that shows it."
+        ),
+    ] = False,
+    alert: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--alert",
+            metavar="WHERE",
+            help="With --follow, where to: console (the default), webhook:URL, topic:LEDGER#NAME; may be given again.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="DIR", help="With --follow: go on from there, and tell nothing twice."),
+    ] = None,
+    window: Annotated[
+        str, typer.Option("--window", metavar="TIME", help="With --follow: how long terms are kept that have ended.")
+    ] = "10m",
     memory: Memory = None,
     master: Master = None,
     conf: Conf = None,
@@ -78,11 +101,26 @@ def audit(
 
     Reads only. What the log decided is exact; what members believed, and when, is known within --clock-error. Ends with 3
     if a promise was broken.
+
+    With --follow it goes on: each violation is told once, with its evidence, and again if its verdict changes. With --history
+    that history is kept up to date meanwhile.
     """
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
 
     check_name("--group", group)
+    if follow:
+        if also or writes is not None or faults is not None or out is not None or fail_on:
+            raise ConfigError(
+                "--follow goes without --writes, --faults, --out, --also and --fail-on: audit the log for those"
+            )
+        if all_groups and group != DEFAULT_GROUP:
+            raise ConfigError("--all-groups goes without --group")
+        of = None if all_groups else group
+        asked = Asked(existing(ledger), of, alert or [], checkpoint, window, history, clock_error, json)
+        _follow(asked, engine, memory, master, conf or [])
+    if alert or checkpoint is not None:
+        raise ConfigError("--alert and --checkpoint go with --follow")
     if all_groups and (also or writes is not None or out is not None or group != DEFAULT_GROUP):
         raise ConfigError(
             "--all-groups goes without --group, --also, --writes and --out: audit one group by itself for those"
@@ -126,6 +164,16 @@ def audit(
             say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
         result = run(url, group, out=out, clock_error_ms=clock_error, engine="python")
     _end(result, out, verdicts, "spark" if by_spark else "python", json=json)
+
+
+def _follow(asked: Asked, engine: str, memory: str | None, master: str | None, conf: list[str]) -> NoReturn:
+    milliseconds("--window", asked.window)
+    with opened(asked.url):
+        pass
+    given, spark = settings(conf), None
+    if _by_spark(engine, alone=True):
+        spark = start(memory, master, given, silent=asked.json)
+    raise typer.Exit(follow_log(asked, spark))
 
 
 def _end(result: AuditResult, out: Path | None, verdicts: list[str], judge: str, *, json: bool) -> NoReturn:

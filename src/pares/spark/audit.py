@@ -27,6 +27,7 @@ from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.logs import Opened, open_to_read
+from pares.spark.plain.moments import RECORDS, near, spans, worst
 from pares.spark.result import AuditResult
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.session import out_of_memory, require_rows, session
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pares.spark.rows import Faults
-    from pares.spark.tables import Engine
+    from pares.spark.tables import Engine, Frames
 
 
 def audit(
@@ -83,7 +84,7 @@ def audit(
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
-        place, induced = _place(opened, group)
+        place, induced = place_of(opened, group)
     if engine == "python" and spark is None:
         result = _plainly(place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
         if out is not None:
@@ -128,7 +129,7 @@ def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
     return Allowed(clock_error_ms, slack_ms)
 
 
-def _place(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
+def place_of(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
     """The URL and partition that the group's history is read from, and whether the group runs a protocol of NELI's family: by
     its newest record here, or in another partition if there is none. A group that no log knows may be one of ALLCALL's: its
     calls stand on the ledger's bus."""
@@ -239,7 +240,8 @@ def judged(
                  for table, frame in shown.items()}  # fmt: skip
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
-        found.append(AuditResult(name, ledger, own_tables, summary, verdict.judge(case), whole))
+        around = _around(own_tables, frames, name, short=short) if group is not None else ()
+        found.append(AuditResult(name, ledger, own_tables, summary, verdict.judge(case), whole, around))
     return found
 
 
@@ -275,7 +277,24 @@ def _plainly(
     of_group = {what: found.get(group, []) + found.get(None, []) for what, found in sums.items()}
     case = verdict.case_of(head, of_group, None, allowed)
     held = {name: _of_group(tables.ordered(table), group) for name, table in tables.shown_here(rows).items()}
-    return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case))
+    around = near([row for row in rows["records"] if row["g"] == group], spans(_worst(held)))
+    return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case), around=around)
+
+
+def _worst(tables: Mapping[str, pa.Table]) -> list[Row]:
+    return worst(*(tables[name].to_pylist() for name in ("violations", "takeovers", "terms")))
+
+
+def _around(tables: Mapping[str, pa.Table], frames: Frames, group: str, *, short: bool) -> list[Row]:
+    """The records around the worst moments."""
+    ranges = spans(_worst(tables))
+    if not ranges:
+        return []
+    if short:
+        return near((row for row in frames.rows("records").to_pylist() if row["g"] == group), ranges)
+    places = " OR ".join(f"offset BETWEEN {low} AND {high}" for low, high in ranges)
+    own = frames["records"].where(f"g = {_quoted(group)} AND ({places})").limit(RECORDS)
+    return near(own.toArrow().to_pylist(), ranges)
 
 
 def _heads(groups: Iterable[Row], reading: Folded, group: str | None) -> dict[str, Row]:

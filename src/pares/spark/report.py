@@ -17,7 +17,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pares
 from pares.core.wire.shown import short_tokens
+from pares.spark.plain.heat import heat
+from pares.spark.plain.moments import COLUMNS as AROUND_COLUMNS
+from pares.spark.plain.moments import near, spans, worst
 
 if TYPE_CHECKING:
     from pares.spark.result import AuditResult
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 200
 """Rows of a table that are shown; all are in the audit's files."""
 
+_WORST: Final = ("violations", "takeovers", "terms")
 _TABLES: Final = {
     "violations": "Violations: what broke a rule, or may have",
     "sink_findings": "What was found at the sink",
@@ -85,8 +90,43 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
             for row in result.rows("takeovers")
         ],
         "faults": [[row["at_ms"], row["member"], row["fault"]] for row in result.rows("faults")],
+        "moments": [
+            {**moment, "why": short_tokens(moment["why"]), "records": _near(result, moment)}
+            for moment in worst(*(result.rows(name) if name in result.tables else [] for name in _WORST))
+        ],
+        "heat": _heat(result),
+        "lineage": _lineage(result),
         "tables": [_table(result, name, heading) for name, heading in _TABLES.items() if name in result.tables],
     }
+
+
+def _near(result: AuditResult, moment: Row) -> list[list[Any]]:
+    """The records around those that a moment names."""
+    return [[row[name] for name in AROUND_COLUMNS] for row in near(result.around, spans([moment]))]
+
+
+def _heat(result: AuditResult) -> dict[str, Any]:
+    summary = result.summary
+    return heat(result.rows("gaps"), result.rows("terms"), summary["from_ms"], summary["to_ms"])._asdict() | {
+        "part": result.cut("gaps") or result.cut("terms")
+    }
+
+
+def _lineage(result: AuditResult) -> list[list[str]]:
+    """What the page was made of, by what."""
+    summary = result.summary
+    last = summary.get("records_to")
+    return [
+        ["log", result.ledger],
+        ["group", result.group],
+        ["records", f"offsets {summary['records_from']} to {'the end' if last is None else last}"],
+        ["rows", ", ".join(f"{name} {result.tables[name].num_rows}{_more(result, name)}" for name in result.tables)],
+        ["made by", f"pares {pares.__version__}"],
+    ]
+
+
+def _more(result: AuditResult, name: str) -> str:
+    return " and more" if result.cut(name) else ""
 
 
 def _members(result: AuditResult) -> list[dict[str, Any]]:

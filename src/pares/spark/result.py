@@ -33,6 +33,8 @@ class AuditResult:
     promises: list[Promise]
     frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
     """The same, whole; none in a result that was put together without Spark."""
+    around: Sequence[Row] = ()
+    """The records around the worst moments (`plain.moments`), of an audit of one group."""
     _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
 
     @property

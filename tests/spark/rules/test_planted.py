@@ -15,7 +15,7 @@ from tests.spark.rules.folds import FOLDS, Fold
 from tests.spark.rules.mutants import PLANTED
 
 from pares.core.wire import records as r
-from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.facts.base import Fact, arrow_schema, batches
 from pares.spark.facts.claims import history
 from pares.spark.rules.base import Allowed
 
@@ -188,6 +188,26 @@ def worlds_differ(log: Scribe) -> None:
     log.snapshot(term.member, wrong=True)
 
 
+def without_its_beginning() -> list[Fact]:
+    """The log has lost its first records, a snapshot stands for them, and later the group begins anew: what the fold says of
+    the time before that can't be held against records that nobody has."""
+    log = Scribe(group="without_its_beginning")
+    term, (b,) = _led(log, "b")
+    lost = len(log.entries) - 2
+    _beats(log, [term.member, b], 400)
+    log.snapshot(b)
+    _beats(log, [term.member, b], 400)
+    log.stop(term)
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    anew = {"b": BASE + 1_000_000}
+    log.put(r.Genesis, b, base=BASE + 1_000_000, over=len(log.entries) - 1, **anew)
+    log.put(r.Join, "c~0", name="c", session=1000, **anew)
+    facts = history(log.group, log.entries[lost:], lost)
+    assert [fact.cause for fact in facts if fact.kind == "gained"] == ["snapshot", "transfer"]
+    assert [fact.cause for fact in facts if fact.kind == "lost"] == ["transfer", "genesis"]
+    return facts
+
+
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
@@ -225,6 +245,7 @@ def judged(spark: SparkSession) -> Judged:
         parts += batches(log.group, history(log.group, log.entries))
     for fold in FOLDS:
         parts += batches(fold.__name__, fold(Scribe(group=fold.__name__)))
+    parts += batches("without_its_beginning", without_its_beginning())
     return judge(spark, pa.Table.from_batches(parts, arrow_schema()), Allowed(), PLANTED)
 
 
@@ -241,6 +262,11 @@ def test_what_is_planted_is_found(tell: Story, judged: Judged) -> None:
 def test_what_no_log_can_show_is_told_by_the_second_opinion(fold: Fold, judged: Judged) -> None:
     rows = [row for row in judged.by_sql["violations"] if row["g"] == fold.__name__]
     assert {(row["rule"], row["verdict"]) for row in rows} == {("second_opinion", "certain")}, rows
+
+
+def test_there_is_no_second_opinion_of_what_stands_before_the_records(judged: Judged) -> None:
+    rows = [row for row in judged.by_sql["violations"] if row["g"] == "without_its_beginning"]
+    assert [row for row in rows if row["rule"] == "second_opinion"] == []
 
 
 def test_both_engines_say_the_same_and_find_out_what_is_weakened(judged: Judged) -> None:

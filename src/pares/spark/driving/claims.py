@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections.abc import Collection, Mapping
 from datetime import date
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -138,6 +139,12 @@ class Dataset:
     def end(self, partition: int) -> int:
         offsets = self._of(partition)
         return offsets[-1] + 1 if offsets else 0
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        return {partition: self.end(partition) for partition in partitions if 0 <= partition < len(self._offsets)}
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        return [partition for partition, offset in places.items() if offset < self.end(partition)]
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         """One `Portion`: of the block in which the next offset lies. A position beyond the end, as of a process that has found

@@ -11,7 +11,7 @@ in order, so nothing is noted there; a group whose topics are claimed by ranges 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,6 +74,12 @@ class RangedSource:
 
     def end(self, partition: int) -> int:
         return self._source.end(partition)
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        return self._source.ends(partitions)
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        return self._source.changed(places)
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         found = self._source.fetch(partition, offset, max_records=1, max_bytes=max_bytes, timeout=timeout)

@@ -96,7 +96,7 @@ class CallHistory:
         return self._drain()
 
     def finish(self) -> list[Fact]:
-        """What can be said only at the end of the log; nothing is fed afterwards."""
+        """What can be said only at the end of the log, as it is now; feeding may go on afterwards."""
         terms = [term for of_role in self._terms.values() for term in of_role.values()]
         for term in terms:
             if not term.over:

@@ -92,6 +92,11 @@ class History:
         self._last: tuple[int, int] | None = None
         self._floor = 0
 
+    @property
+    def settled(self) -> bool:
+        """Whether the fold stands on sound ground: on the log's origin, or on a snapshot that has proven right."""
+        return self._settled
+
     def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
         """The facts that follow from `entries`, which come right after those fed before."""
         entries = list(entries)
@@ -104,7 +109,7 @@ class History:
         return self._drain()
 
     def finish(self) -> list[Fact]:
-        """What can be said only at the end of the log; nothing is fed afterwards."""
+        """What can be said only at the end of the log, as it is now. Once it is `settled`, feeding may go on afterwards."""
         if self.reader.state is not State.FOLDING:
             return [*self._bad.values(), Fact("adrift", self._start)]
         for member, (offset, at_ms) in self._signs.items():

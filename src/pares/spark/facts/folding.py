@@ -78,6 +78,12 @@ class Partition:
             if fold is not None:
                 yield group, fold.finish()
 
+    def ends(self) -> Iterator[tuple[str | None, list[Fact]]]:
+        """What can be said of the log's end as it is now, of groups that stand on sound ground; feeding may go on."""
+        for group, fold in self._folds.items():
+            if fold is not None and (not isinstance(fold, History) or fold.settled):
+                yield group, fold.finish()
+
     def _whose(self, payload: bytes) -> tuple[str, bool]:
         """The entry's group, and whether it is a record of NELI's family."""
         if self._bus:

@@ -52,7 +52,7 @@ class TenureHistory:
         return self._drain()
 
     def finish(self) -> list[Fact]:
-        """What can be said only at the end of the log; nothing is fed afterwards."""
+        """What can be said only at the end of the log, as it is now; feeding may go on afterwards."""
         chronicle = self._chronicle
         for happening in chronicle.finish():
             self._take(happening, chronicle.track.position)

@@ -298,4 +298,35 @@ function numbers() {
   }
 }
 
-for (const part of [head, promises, takeovers, timeline, members, numbers]) part();
+
+// The worst moments: what to look at first, with the records around each ----------------------------------------------------
+function moments() {
+  if (!D.moments.length) return;
+  const names = ["offset", "time", "kind", "member", "role", "seat", "token", "other", "counted"];
+  at("moments").append(el("h2", {}, "The worst moments"), ...D.moments.map(m => {
+    const where = m.role === null ? "" : `, role ${m.role}` + (m.seat ? `, seat ${m.seat}` : "");
+    const box = el("details", {class: "moment"}, el("summary", {}, el("b", {}, m.what + (m.verdict ? `, ${m.verdict}` : "")), `${where}: ${m.why}`));
+    const cell = (v, i) => v === null ? "" : i === 1 ? clock(v) : i === 6 ? token(v) : i === 8 ? (v ? "" : "no") : v;
+    // Those that the moment names stand out from those around them.
+    const rows = m.records.map(r => r.map((v, i) => m.offsets.includes(r[0]) ? el("b", {}, String(cell(v, i))) : cell(v, i)));
+    if (rows.length) box.append(table(names.map((n, i) => col(n, i === 0)), rows));
+    return box;
+  }));
+}
+// How much of each hour each role was led -------------------------------------------------------------------------------------
+function heat() {
+  const H = D.heat, roles = Object.entries(H.cells);
+  if (!roles.length) return;
+  const hours = H.step_ms / 3600000, when = i => new Date(H.from_ms + i * H.step_ms).toISOString().slice(0, 16).replace("T", " ");
+  const shade = v => v === null ? "transparent" : v === 1000 ? "var(--good-bg)" : `color-mix(in srgb, var(--bad) ${Math.min(100, 12 + (1000 - v) / 4)}%, var(--good-bg))`;
+  at("heat").append(el("h2", {}, "How much of each hour each role was led"),
+    el("p", {class: "note"}, `From ${when(0)} UTC on; a cell is ${hours === 1 ? "an hour" : `${hours} hours`}. The redder, the longer nobody led; pauses count as led.`
+      + (H.part ? " Made of the first 1,000 gaps and terms." : "") + (H.left_out ? ` The ${roles.length} roles that were led least.` : "")),
+    el("div", {class: "scroll"}, el("table", {class: "heat"}, el("tbody", {}, ...roles.map(([role, cells]) => el("tr", {}, el("td", {class: "role", title: role}, role),
+      ...cells.map((v, i) => hover(el("td", {style: `background:${shade(v)}`}), () => [role, when(i), v === null ? "not there" : `led for ${(v / 10).toFixed(1)} %`]))))))));
+}
+function lineage() {
+  at("lineage").append(el("h2", {}, "What this page was made of"), table([col("what"), col("")], D.lineage.map(([k, v]) => [k, el("span", {style: "white-space:normal;overflow-wrap:anywhere"}, v)])));
+}
+
+for (const part of [head, promises, moments, heat, takeovers, timeline, members, numbers, lineage]) part();

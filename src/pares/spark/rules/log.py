@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from msgspec import Struct, field
+
 from pares.spark.rules.base import Allowed, Row, Tables, by, greatest, violation
 
 
@@ -24,35 +26,56 @@ def worlds_differ(tables: Tables, allowed: Allowed) -> list[Row]:
     ]
 
 
+class Death(Struct):
+    """A member was declared dead by another."""
+
+    dead: str
+    author: str
+    offset: int
+    at_ms: int
+    words: list[tuple[int, int, int | None, bool]] = field(default_factory=list[tuple[int, int, int | None, bool]])
+    """What the dead wrote after that: its offset, its stamp, a time that it names, and whether it speaks of its belief."""
+
+
 def false_death(tables: Tables, allowed: Allowed) -> list[Row]:
     steps = {row["g"]: row["step_ms"] for row in tables["groups"]}
-    deaths: dict[tuple[Any, ...], tuple[int, int]] = {}
+    deaths: dict[tuple[Any, ...], Death] = {}
     for row in sorted(tables["records"], key=lambda row: row["offset"]):
         if row["cause"] == "obituary" and row["counted"]:
-            offset, at_ms = deaths.get((row["g"], row["other"], row["member"]), (row["offset"], row["at_ms"]))
-            deaths[row["g"], row["other"], row["member"]] = (offset, min(at_ms, row["at_ms"]))
+            key = (row["g"], row["other"], row["member"])
+            death = deaths.setdefault(key, Death(row["other"], row["member"], row["offset"], row["at_ms"]))
+            death.at_ms = min(death.at_ms, row["at_ms"])
     records = by(tables["records"], "g", "member")
-    found: list[Row] = []
-    for (g, dead, author), (offset, at_ms) in deaths.items():
-        words: list[Row] = []
+    found: list[Row | None] = []
+    for (g, dead, _), death in deaths.items():
         for row in records.get((g, dead), []):
-            told = row["cause"] == "did"
-            margin = 2 * allowed.error_ms + allowed.resolution_ms if told else allowed.append_ms
-            said = row["clock_ms"] if told else row["at_ms"]
-            if row["offset"] > offset and said > at_ms + margin + steps[g]:
-                words.append(row)
-        if words:
-            said_ms = max(row["at_ms"] if row["clock_ms"] is None else row["clock_ms"] for row in words)
-            certain = any(row["cause"] == "did" for row in words)
-            offsets = (offset, max(row["offset"] for row in words))
-            text = f"{author} declared {dead} dead at {offset}, and {dead} wrote {len(words)} records after that"
-            span = (at_ms, said_ms)
-            found.append(
-                violation(
-                    {"g": g}, certain, members=(dead, author), span=span, offsets=offsets, evidence=text, seat=False
-                )
-            )
-    return found
+            if row["offset"] > death.offset:
+                death.words.append((row["offset"], row["at_ms"], row["clock_ms"], row["cause"] == "did"))
+        found.append(declared_wrongly(g, death, allowed, steps[g]))
+    return [row for row in found if row is not None]
+
+
+def declared_wrongly(g: str, death: Death, allowed: Allowed, step_ms: int) -> Row | None:
+    """The violation, if the dead has written later than clocks, stamps and appends under way explain."""
+    lately = 2 * allowed.error_ms + allowed.resolution_ms
+    words: list[tuple[int, int, int | None, bool]] = []
+    for offset, at_ms, clock_ms, told in death.words:
+        said = clock_ms if told else at_ms
+        if said is not None and said > death.at_ms + (lately if told else allowed.append_ms) + step_ms:
+            words.append((offset, at_ms, clock_ms, told))
+    if not words:
+        return None
+    said_ms = max(at_ms if clock_ms is None else clock_ms for _, at_ms, clock_ms, _ in words)
+    text = f"{death.author} declared {death.dead} dead at {death.offset}, "
+    return violation(
+        {"g": g},
+        any(told for *_, told in words),
+        members=(death.dead, death.author),
+        span=(death.at_ms, said_ms),
+        offsets=(death.offset, max(offset for offset, *_ in words)),
+        evidence=text + f"and {death.dead} wrote {len(words)} records after that",
+        seat=False,
+    )
 
 
 def prolonged(tables: Tables, allowed: Allowed) -> list[Row]:
@@ -67,20 +90,22 @@ def prolonged(tables: Tables, allowed: Allowed) -> list[Row]:
                 continue
             least = 0 if groups[g]["first_offset"] == 0 and said is None else said
             if least is not None and row["ref"] > least:
-                text = f"{row['member']} says claim {row['ref']} of {row['other']} at {row['offset']}, "
-                text += f"which had said {least} of this term"
-                found.append(
-                    violation(
-                        row,
-                        True,
-                        tokens=(row["token"], None),
-                        members=(row["other"], row["member"]),
-                        span=(row["at_ms"], row["at_ms"]),
-                        offsets=(row["offset"],),
-                        evidence=text,
-                    )
-                )
+                found.append(unsaid(row, least))
     return found
+
+
+def unsaid(row: Row, least: int) -> Row:
+    """The violation of a member that passes on what a claim's holder had not said by then: no more than `least`."""
+    text = f"{row['member']} says claim {row['ref']} of {row['other']} at {row['offset']}, "
+    return violation(
+        row,
+        True,
+        tokens=(row["token"], None),
+        members=(row["other"], row["member"]),
+        span=(row["at_ms"], row["at_ms"]),
+        offsets=(row["offset"],),
+        evidence=text + f"which had said {least} of this term",
+    )
 
 
 def counting(tables: Tables) -> list[Row]:
@@ -125,7 +150,9 @@ def second_opinion(tables: Tables, allowed: Allowed) -> list[Row]:
     found: list[Row] = []
     for key, rows in facts.items():
         if key in counts:
-            found += _Opinion(counts[key], rows).wrong
+            # Of what stands before the first record that counts there is no opinion: the log's beginning is gone.
+            low = min(row["offset"] for row in counts[key])
+            found += _Opinion(counts[key], [row for row in rows if row["offset"] >= low]).wrong
     return found
 
 
@@ -154,7 +181,7 @@ class _Opinion:
             elif record is None or record["cause"] != "transfer" or record["other"] != row["member"]:
                 self._say(row, "no transfer to its new holder that counts stands there")
         for row in self._lost:
-            if row["cause"] != "genesis" and not self._ends(row):
+            if row["cause"] != "genesis" and not ends_term(row, self._at.get(row["offset"])):
                 self._say(row, f"no {row['cause']} that could end its term stands there")
         self._kept()
 
@@ -173,35 +200,10 @@ class _Opinion:
         )
 
     def _unfounded(self, row: Row, record: Row | None, held: str | None) -> str:
-        if record is None or record["cause"] != "claim" or record["member"] != row["member"]:
-            return "no claim of its new holder that counts stands there"
-        if held is None:
-            return "" if record["other"] is None else "the claim names a holder of a free seat"
-        if record["other"] != held:
-            return "the claim does not name the holder"
-        named = self._at.get(record["ref"])
-        if named is None or named["member"] != held:
-            return "the record that the claim names is none of the holder that counts"
-        if named["next"] is not None and named["next"] < row["offset"]:
-            return "the holder has written since"
-        return ""
-
-    def _ends(self, row: Row) -> bool:
-        record = self._at.get(row["offset"])
-        if record is None or record["cause"] != row["cause"] or row["member"] is None:
-            return False  # what nobody held nobody loses (R3a)
-        here = (record["role"], record["seat"]) == (row["role"], row["seat"])
-        match row["cause"]:
-            case "release" | "transfer":
-                return here and record["member"] == row["member"] and record["token"] == row["token"]
-            case "claim":
-                return here and record["other"] == row["member"]
-            case "obituary":
-                return record["other"] == row["member"]
-            case "leave":
-                return record["member"] == row["member"]
-            case _:
-                return False
+        named = None if record is None else self._at.get(record["ref"])
+        known = named is not None and named["member"] == held
+        since = named is not None and named["next"] is not None and named["next"] < row["offset"]
+        return unfounded(row["member"], record, held, known=known, since=since)
 
     def _kept(self) -> None:
         """Terms that go on past a record that ends them."""
@@ -219,3 +221,35 @@ class _Opinion:
                 if ours and end["offset"] > row["offset"] and (until is None or until > end["offset"]):
                     self._say(row, f"its {end['cause']} should have ended its term", at=end)
                     break
+
+
+def unfounded(member: str | None, record: Row | None, held: str | None, *, known: bool, since: bool) -> str:
+    """What is wrong with the claim by which `member` got a seat from `held` (R3), if anything. `record`: what counts there, if
+    it is about that seat; `known`: the record that it names is one of the holder's that counts; `since`: and not its last."""
+    if record is None or record["cause"] != "claim" or record["member"] != member:
+        return "no claim of its new holder that counts stands there"
+    if held is None:
+        return "" if record["other"] is None else "the claim names a holder of a free seat"
+    if record["other"] != held:
+        return "the claim does not name the holder"
+    if not known:
+        return "the record that the claim names is none of the holder that counts"
+    return "the holder has written since" if since else ""
+
+
+def ends_term(lost: Row, record: Row | None) -> bool:
+    """Whether that record, which counts, ends the term as the fold says."""
+    if record is None or record["cause"] != lost["cause"] or lost["member"] is None:
+        return False  # what nobody held nobody loses (R3a)
+    here = (record["role"], record["seat"]) == (lost["role"], lost["seat"])
+    match lost["cause"]:
+        case "release" | "transfer":
+            return here and record["member"] == lost["member"] and record["token"] == lost["token"]
+        case "claim":
+            return here and record["other"] == lost["member"]
+        case "obituary":
+            return record["other"] == lost["member"]
+        case "leave":
+            return record["member"] == lost["member"]
+        case _:
+            return False

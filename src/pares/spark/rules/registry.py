@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pares.spark import schema
 from pares.spark.rules import beliefs, log, oddities, waiting
@@ -15,11 +15,30 @@ if TYPE_CHECKING:
 Oracle = Callable[[Tables, Allowed], list[Row]]
 
 
+class Reach(NamedTuple):
+    """What a rule has to be told of a log that goes on, and how far back, to find in portions what it finds in the whole.
+
+    `by` says when it is asked: of a `seat` whenever something about it was said, of a `record` once, of the log's `end` each
+    time. The facts `first` and `last`, which bound what is known, it always gets.
+    """
+
+    by: Literal["seat", "record", "end"]
+    facts: frozenset[str]
+    """Kinds of facts."""
+    back: str
+
+
+_TERM: Final = frozenset({"gained", "lost", "held", "lead", "stop", "member", "gone", "seen"})
+_OPEN: Final = "terms that are open, or ended within the window"
+
+
 class Rule(NamedTuple):
-    """One rule: its name, by which its SQL is found, its oracle, and without which facts or records it can find nothing."""
+    """One rule: its name, by which its SQL is found, its oracle, what it has to be told, and without which facts or records
+    it can find nothing."""
 
     name: str
     oracle: Oracle
+    reach: Reach
     needs: str | None = None
 
     @property
@@ -28,20 +47,45 @@ class Rule(NamedTuple):
 
 
 RULES: Final = (
-    Rule("overlap", beliefs.overlap, "lead"),
-    Rule("two_holders", beliefs.two_holders),
-    Rule("second_opinion", log.second_opinion, "genesis"),
-    Rule("token_fell", beliefs.token_fell),
-    Rule("prolonged", log.prolonged, "relay"),
-    Rule("no_such_term", beliefs.no_such_term, "lead"),
-    Rule("before_the_log", beliefs.before_the_log, "lead"),
-    Rule("believed_again", beliefs.believed_again, "stop"),
-    Rule("past_lease", beliefs.past_lease, "stop"),
-    Rule("through_pause", beliefs.through_pause, "pause"),
-    Rule("false_death", log.false_death, "obituary"),
-    Rule("worlds_differ", log.worlds_differ, "defect"),
-    Rule("late", waiting.late, "wait"),
+    Rule("overlap", beliefs.overlap, Reach("seat", _TERM, _OPEN), "lead"),
+    Rule("two_holders", beliefs.two_holders, Reach("seat", _TERM, "the holders within the window, and the one before")),
+    Rule(
+        "second_opinion",
+        log.second_opinion,
+        Reach("record", frozenset({"record", "gained", "lost"}), "who has joined, last records that count, open terms"),
+        "genesis",
+    ),
+    Rule("token_fell", beliefs.token_fell, Reach("seat", _TERM, "the last token of each seat")),
+    Rule("prolonged", log.prolonged, Reach("record", frozenset({"record"}), "each holder's last claim"), "relay"),
+    Rule("no_such_term", beliefs.no_such_term, Reach("seat", _TERM, _OPEN), "lead"),
+    Rule("before_the_log", beliefs.before_the_log, Reach("seat", _TERM, _OPEN), "lead"),
+    Rule("believed_again", beliefs.believed_again, Reach("seat", _TERM, _OPEN), "stop"),
+    Rule("past_lease", beliefs.past_lease, Reach("seat", _TERM, _OPEN), "stop"),
+    Rule(
+        "through_pause",
+        beliefs.through_pause,
+        Reach("seat", _TERM | {"record"}, "pauses within the window or that last, and open terms"),
+        "pause",
+    ),
+    Rule(
+        "false_death",
+        log.false_death,
+        Reach("record", frozenset({"record"}), "the last declarations of death, and what the dead said since"),
+        "obituary",
+    ),
+    Rule("worlds_differ", log.worlds_differ, Reach("end", frozenset({"defect"}), "nothing"), "defect"),
+    Rule(
+        "late",
+        waiting.late,
+        Reach(
+            "seat",
+            _TERM | {"record", "opened", "shut"},
+            "gaps that last, the last leader of each seat; members, and their silences, since the oldest of these",
+        ),
+        "wait",
+    ),
 )
+BY_SEAT: Final = tuple(rule for rule in RULES if rule.reach.by == "seat")
 
 
 def answer(rule: str, sql: str) -> str:

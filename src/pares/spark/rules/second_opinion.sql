@@ -1,9 +1,13 @@
 -- R3, R3a, R5, R6, R7, R9: what the fold made of claims and tokens, against the records themselves.
-WITH gained AS (
+-- Of what stands before the first record that counts there is no opinion: the log's beginning is gone.
+WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
+ gained AS (
   SELECT f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
-  WHERE f.kind = 'gained' AND f.cause IN ('claim', 'transfer')
-   AND EXISTS (SELECT 1 FROM {counting} c WHERE c.g = f.g)),
- lost AS (SELECT g, offset, at_ms, role, seat, token, member, cause FROM {facts} WHERE kind = 'lost'),
+  JOIN begun b ON b.g = f.g AND f.offset >= b.low
+  WHERE f.kind = 'gained' AND f.cause IN ('claim', 'transfer')),
+ lost AS (
+  SELECT f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
+  JOIN begun b ON b.g = f.g AND f.offset >= b.low WHERE f.kind = 'lost'),
  -- A claim stands if what it supersedes is still so at its place.
  claims AS (
   SELECT k.g, k.role, k.seat, k.token AS token_a, k.member AS member_a, l.member AS member_b, k.at_ms, k.offset,
@@ -36,7 +40,7 @@ WITH gained AS (
      WHEN l.cause = 'claim' THEN c.other = l.member AND c.role = l.role AND c.seat = l.seat
      WHEN l.cause = 'obituary' THEN c.other = l.member
      WHEN l.cause = 'leave' THEN c.member = l.member END
-  WHERE l.cause <> 'genesis' AND EXISTS (SELECT 1 FROM {counting} c WHERE c.g = l.g)),
+  WHERE l.cause <> 'genesis'),
  held AS (
   SELECT k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset, min(l.offset) AS until
   FROM gained k LEFT JOIN lost l ON l.g = k.g AND l.role = k.role AND l.seat = k.seat AND l.token = k.token

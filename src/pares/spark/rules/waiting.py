@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 from pares.spark.rules.base import Allowed, Row, Tables, by, least, violation
 
@@ -16,21 +16,46 @@ SEAT = ("g", "role", "seat")
 def waits(tables: Tables, allowed: Allowed) -> list[Row]:
     """The stretches that were longer than promised and allowed, with `fit` and `fit_long`: see `views/waits.sql` and
     `able.sql`."""
+    long = stretches(tables, limits(tables["members"]), allowed)
+    return fitted(long, Able.of_tables(tables), tables["believed"], allowed)
+
+
+def limits(members: Iterable[Row]) -> dict[str, int]:
+    """Of each group, how long a seat may be without a leader by the longest session of any member, in milliseconds."""
+    found: dict[str, int] = {}
+    for row in members:
+        if row["session_ms"] is not None:
+            limit = math.ceil(row["session_ms"] / (1 - row["drift"]))
+            found[row["g"]] = max(limit, found.get(row["g"], 0))
+    return found
+
+
+def stretches(tables: Tables, limits: Mapping[str, int], allowed: Allowed) -> list[Row]:
+    """Those that were longer than promised and allowed, pauses aside: see `views/waits.sql`."""
     groups = {row["g"]: row for row in tables["groups"]}
-    able = _Able(tables)
     found: list[Row] = []
-    for wait in [*_takeovers(tables), *_unled(tables)]:
+    for wait in [*_takeovers(tables), *_unled(tables, limits)]:
         group = groups[wait["g"]]
         begin = _after_pauses(wait, tables["pauses"])
-        if begin is None:
-            continue
-        wait = {**wait, "from_ms": begin, "induced": group["induced"], "step_ms": group["step_ms"]}
-        short = wait["limit_ms"] + allowed.append_ms + 2 * allowed.error_ms
-        if wait["to_ms"] - begin > short:
-            fit = able.of(wait, short)
-            if wait["passed"] is None:
-                wait["passed"] = sum(_silent(row, wait) for row in tables["believed"])
-            found.append({**wait, "fit": sum(one for one, _ in fit), "fit_long": sum(long for _, long in fit)})
+        if begin is not None and wait["to_ms"] - begin > short(wait, allowed):
+            found.append({**wait, "from_ms": begin, "induced": group["induced"], "step_ms": group["step_ms"]})
+    return found
+
+
+def short(wait: Row, allowed: Allowed) -> int:
+    """How long it may be."""
+    limit: int = wait["limit_ms"]
+    return limit + allowed.append_ms + 2 * allowed.error_ms
+
+
+def fitted(stretches: Iterable[Row], able: Able, believed: Sequence[Row], allowed: Allowed) -> list[Row]:
+    """The same with how many could have led meanwhile: see `views/able.sql`."""
+    found: list[Row] = []
+    for wait in stretches:
+        fit = able.of(wait, short(wait, allowed))
+        passed = sum(_silent(row, wait) for row in believed) if wait["passed"] is None else wait["passed"]
+        many = {"fit": sum(one for one, _ in fit), "fit_long": sum(long for _, long in fit)}
+        found.append({**wait, "passed": passed, **many})
     return found
 
 
@@ -49,12 +74,7 @@ def _takeovers(tables: Tables) -> Iterable[Row]:
             }
 
 
-def _unled(tables: Tables) -> Iterable[Row]:
-    limits: dict[str, int] = {}
-    for row in tables["members"]:
-        if row["session_ms"] is not None:
-            limit = math.ceil(row["session_ms"] / (1 - row["drift"]))
-            limits[row["g"]] = max(limit, limits.get(row["g"], 0))
+def _unled(tables: Tables, limits: Mapping[str, int]) -> Iterable[Row]:
     for gap in tables["gaps"]:
         if gap["g"] in limits and (gap["token_a"] is None or gap["token_b"] is None):
             yield {
@@ -86,22 +106,35 @@ def _after_pauses(wait: Row, pauses: Iterable[Row]) -> int | None:
     return begin
 
 
-class _Able:
-    """The members that could have led, and from when to when."""
+Span: TypeAlias = tuple[int, int]
+FOR_EVER: Final = 2**63 - 1
 
-    def __init__(self, tables: Tables) -> None:
-        self._members = by(tables["members"], "g")
-        self._believed = by(tables["believed"], "g", "role", "member")
+
+class Able:
+    """The members that could have led, and from when to when.
+
+    `members` by group, `believed` by group, role and member; `unfit`: those that were ever asked to drain; `silences`: from
+    when to when a member (group, id) was silent for longer than it had announced and a session, or not ready.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[Any, Sequence[Row]],
+        believed: Mapping[Any, Sequence[Row]],
+        unfit: Container[tuple[str, str]],
+        silences: Mapping[tuple[str, str], Sequence[Span]],
+    ) -> None:
+        self._members, self._believed, self._unfit, self._silences = members, believed, unfit, silences
+
+    @classmethod
+    def of_tables(cls, tables: Tables) -> Able:
         sessions = {(row["g"], row["member"]): row["session_ms"] for row in tables["members"]}
-        self._unfit = {(r["g"], r["other"]) for r in tables["records"] if r["cause"] == "ask" and r["other"]}
-        self._silences: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-        counted = by((row for row in tables["records"] if row["counted"]), "g", "member")
-        for key, rows in counted.items():
-            session, rows = sessions.get(key), sorted(rows, key=lambda row: row["offset"])
-            self._silences[key] += _unready(rows)
-            for a, b in pairwise(rows):
-                if session is not None and b["at_ms"] - a["at_ms"] > a["due_ms"] + session:
-                    self._silences[key].append((a["at_ms"], b["at_ms"]))
+        silences: dict[tuple[str, str], list[Span]] = {}
+        for key, rows in by((row for row in tables["records"] if row["counted"]), "g", "member").items():
+            rows = sorted(rows, key=lambda row: row["offset"])
+            silences[key] = [*_unready(rows), *_silent_spans(rows, sessions.get(key))]
+        unfit = {(r["g"], r["other"]) for r in tables["records"] if r["cause"] == "ask" and r["other"]}
+        return cls(by(tables["members"], "g"), by(tables["believed"], "g", "role", "member"), unfit, silences)
 
     def of(self, wait: Row, short: int) -> list[tuple[bool, bool]]:
         """Of each that could: for as long as is promised, and for a session more."""
@@ -110,7 +143,7 @@ class _Able:
             since = self._since(wait, member)
             if since is None:
                 continue
-            silences = self._silences[wait["g"], member["member"]]
+            silences = self._silences.get((wait["g"], member["member"]), ())
             ends = [begin for begin, end in silences if end > since]
             until = least(wait["to_ms"], member["gone_ms"], member["seen_ms"], *ends)
             assert until is not None
@@ -134,12 +167,18 @@ class _Able:
         return max(wait["from_ms"], member["joined_ms"])
 
 
-def _unready(rows: list[Row]) -> Iterable[tuple[int, int]]:
+def _unready(rows: list[Row]) -> Iterable[Span]:
     """From when to when a member was not ready (R19), by its records that count, in order."""
     for place, row in enumerate(rows):
         if row["why"] == "unready":
             after = [other["at_ms"] for other in rows[place:] if other["cause"] == "ready" and other["why"] is None]
-            yield row["at_ms"], min(after, default=2**63 - 1)
+            yield row["at_ms"], min(after, default=FOR_EVER)
+
+
+def _silent_spans(rows: list[Row], session_ms: int | None) -> Iterable[Span]:
+    for a, b in pairwise(rows):
+        if session_ms is not None and b["at_ms"] - a["at_ms"] > a["due_ms"] + session_ms:
+            yield a["at_ms"], b["at_ms"]
 
 
 def late(tables: Tables, allowed: Allowed) -> list[Row]:

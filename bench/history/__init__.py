@@ -1,0 +1,1 @@
+"""What the history costs: audits of long logs, rules over Parquet, updates, and following a log. See docs/bench.md."""

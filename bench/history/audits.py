@@ -1,0 +1,120 @@
+"""Audits of long logs, rules over a history beside DuckDB on the same Parquet, and updates of a long history."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from bench.cases import Row
+from bench.history.logs import GROUP, written
+from pares.spark.audit import audit
+from pares.spark.histories import history
+from pares.spark.histories.updating import SMALL
+from pares.spark.session import session
+
+FROM_A_LEDGER: Final = 10_000_000 / 25
+"""Records a second."""
+RULES: Final = 1_500_000
+UPDATE_S: Final = 5.0
+UPDATED: Final = 10_000
+BOTH: Final = """
+WITH n AS (SELECT member, base, n, "offset", lag(n) OVER (PARTITION BY member, base ORDER BY "offset") AS before
+           FROM {records} WHERE counted),
+ t AS (SELECT role, seat, token, member, min(CASE WHEN kind = 'gained' THEN at_ms END) AS gained_ms,
+              min(CASE WHEN kind = 'lost' THEN at_ms END) AS lost_ms
+       FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop') GROUP BY role, seat, token, member),
+ h AS (SELECT role, seat, token, lost_ms, lead(gained_ms) OVER (PARTITION BY role, seat ORDER BY token) AS next_ms FROM t)
+SELECT (SELECT count(*) FROM n WHERE n > before + 1) AS lost_numbers,
+       (SELECT count(*) FROM n WHERE n <= before) AS fell,
+       (SELECT count(*) FROM h WHERE next_ms < lost_ms) AS two_holders
+"""
+"""Of the rules what both engines can say in the same words: numbers that are missing, and seats that were given twice."""
+Say = Callable[[str], None]
+
+
+def from_a_ledger(say: Say, records: int) -> Iterator[Row]:
+    """A whole audit of a log of so many records, by Spark."""
+    with tempfile.TemporaryDirectory(prefix="bench-audit-") as folder:
+        url = f"sqlite:///{folder}/log.db"
+        written(url, records, say).close()
+        spark = session("pares-bench", memory="2g")
+        say(f"audits {records} records")
+        began = time.monotonic()
+        result = audit(url, GROUP, spark=spark, engine="spark")
+        took = time.monotonic() - began
+        broken = [promise.verdict for promise in result.promises if promise.verdict == "broken"]
+        met = records / took >= FROM_A_LEDGER if records >= 10_000_000 else None
+        figures = f"{took:.1f} s, {records / took:.0f} records/s" + (f", {len(broken)} BROKEN" if broken else "")
+        yield Row(f"audit of {records} records from a SQLite ledger", figures, "10 M <= 25 s", met)
+
+
+def over_a_history(say: Say, records: int) -> Iterator[Row]:
+    """All rules over the tables of a history, by Spark; and one query that both engines can run, beside DuckDB."""
+    with tempfile.TemporaryDirectory(prefix="bench-rules-") as folder:
+        spark, kept = _kept(Path(folder), records, say)
+        say("asks all rules")
+        began = time.monotonic()
+        count = kept.violations.count()
+        took = time.monotonic() - began
+        met = records / took >= RULES if records >= 10_000_000 else None
+        figures = f"{took:.1f} s, {records / took:.0f} records/s, {count} violations"
+        yield Row(f"all rules over a history of {records} records", figures, ">= 1.5 M/s", met)
+        frames = {name: kept.table(name) for name in ("records", "facts")}
+        say("asks one query of both")
+        took, answer = _timed(lambda: spark.sql(BOTH.replace('"offset"', "`offset`"), **frames).collect())
+        yield Row(f"one query over {records} records, Spark", f"{took:.2f} s, {records / took:.0f} records/s")
+        yield from _by_duckdb(Path(folder) / "kept", records, tuple(answer[0]))
+
+
+def _by_duckdb(folder: Path, records: int, expected: tuple[Any, ...]) -> Iterator[Row]:
+    what = f"one query over {records} records, DuckDB on the same files"
+    try:
+        import duckdb  # type: ignore[import-not-found]
+    except ImportError:
+        yield Row(what, "not measured: pip install duckdb")
+        return
+    tables = {name: f"read_parquet('{folder}/{name}/*.parquet')" for name in ("records", "facts")}
+    took, answer = _timed(lambda: duckdb.sql(BOTH.format(**tables)).fetchall())
+    yield Row(what, f"{took:.2f} s, {records / took:.0f} records/s", "the same answer", tuple(answer[0]) == expected)
+
+
+def update(say: Say, records: int) -> Iterator[Row]:
+    """10,000 records more on a history of so many."""
+    with tempfile.TemporaryDirectory(prefix="bench-update-") as folder:
+        url = f"sqlite:///{folder}/log.db"
+        with closing(written(url, records, say)) as writer:
+            kept = history(session("pares-bench", memory="2g"), Path(folder) / "kept")
+            say("updates the history")
+            _update(kept, url, say)
+            for turn in range(3):
+                writer.append(UPDATED)
+                took, _ = _timed(lambda: kept.update(url))
+                what = f"update {turn + 1} of {UPDATED} records on a history of {records}"
+                met = took <= UPDATE_S if records >= 100_000_000 else None
+                yield Row(what, f"{took:.2f} s", "<= 5 s on 100 M", met)
+
+
+def _kept(folder: Path, records: int, say: Say) -> tuple[Any, Any]:
+    url = f"sqlite:///{folder}/log.db"
+    written(url, records, say).close()
+    spark = session("pares-bench", memory="2g")
+    kept = history(spark, folder / "kept")
+    say("updates the history")
+    _update(kept, url, say)
+    return spark, kept
+
+
+def _update(kept: Any, url: str, say: Say) -> None:
+    most = max(SMALL, 2_000_000)
+    while (batch := kept.update(url, max_records=most)) is not None:
+        say(f"batch {batch.batch}")
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.monotonic()
+    found = work()
+    return time.monotonic() - began, found
