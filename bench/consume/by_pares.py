@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pares
@@ -23,12 +24,20 @@ class Watched:
         self._source = source
         self._last: dict[int, int] = {}
 
-    def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        for partition in places:
+            self._asked(partition)
+        return self._source.changed(places)
+
+    def _asked(self, partition: int) -> None:
         now = stopwatch()
         # An idle consumer looks 20 times a second: after a longer pause the partition was somebody else's.
         if now - self._last.get(partition, 0) > 300_000_000:
             tell("lead", partition, now)
         self._last[partition] = now
+
+    def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
+        self._asked(partition)
         return self._source.fetch(partition, offset, max_records=max_records, max_bytes=max_bytes, timeout=timeout)
 
     def __getattr__(self, name: str) -> Any:

@@ -17,10 +17,12 @@ from chaos.delivery.faults import OF_WORKERS
 from chaos.delivery.judge import Begin, Place, Term
 from chaos.delivery.plan import GROUP, PLAIN, TOPIC, Plan, Task, Way
 from chaos.faults import KINDS
-from pares.core.consume.names import Partition
+from pares.core.consume.names import WHOLE, Partition
 from pares.core.wire.changes import SeatChanged
 from pares.core.wire.divided.ranges import position
 from pares.core.wire.reader import Reader
+from pares.core.wire.records import Take, decode
+from pares.core.wire.world import World
 from pares.dev.kafka.settings import QUICK_RETURN
 from pares.ledger import open_source, open_topic
 
@@ -30,6 +32,11 @@ ON_BROKERS: Final = (
 )
 """Faults of `chaos.faults` that concern those that consume."""
 CHUNK: Final = 2000
+
+
+def key_of(number: int) -> bytes | None:
+    """Of a record; some have none."""
+    return b"customer %d" % (number % 101) if number % 7 else None
 
 
 class Ground(ABC):
@@ -87,7 +94,7 @@ class Ground(ABC):
             there = {
                 partition.number: position(world, seat)
                 for seat in world.seats.values()
-                if (partition := Partition.of(seat.role)) is not None
+                if (partition := Partition.of(seat.role)) is not None and partition.slot == WHOLE
             }
         return len(there) == partitions and all(there[number] >= end for number, end in enumerate(ends))
 
@@ -97,7 +104,6 @@ class Ground(ABC):
         with contextlib.closing(pares.open(self.urls(way)[0])) as ledger:
             reader = Reader(GROUP)
             reader.attach(ledger.start(), 0)
-            taken: dict[tuple[str, int], int] = {}
             while entries := ledger.read(reader.position, 0, CHUNK):
                 for entry in entries:
                     for change in reader.feed([entry]):
@@ -107,16 +113,32 @@ class Ground(ABC):
                         seat, ahead = reader.world.seats[change.seat], reader.world.ahead.get(change.seat)
                         done = () if ahead is None else ahead.done
                         name = reader.world.members[change.holder].name
-                        begin = Begin(max(seat.mark, seat.taken), done, name=name)
+                        begin = Begin(max(seat.mark, seat.taken), done, name=name, slot=partition.slot)
                         found[partition.number, change.token] = begin
-                    for seat in reader.world.seats.values():
-                        before = taken.get(seat.seat, 0)
-                        if seat.taken > before:
-                            taken[seat.seat] = seat.taken
-                            partition = Partition.of(seat.role)
-                            if partition is not None and (begin := found.get((partition.number, seat.token))):
-                                begin.took.append((max(before, begin.position), seat.taken))
+                    _note_take(reader.world, entry.payload, found)
         return found
+
+
+def _note_take(world: World, payload: bytes, begins: dict[Term, Begin]) -> None:
+    """If what was just folded is a take that had its effect."""
+    record = decode(payload)
+    if not isinstance(record, Take):
+        return
+    seat, partition = world.seats.get(record.seat), Partition.of(record.seat[0])
+    if (
+        seat is None
+        or partition is None
+        or (seat.holder, seat.token, seat.taken)
+        != (
+            record.m,
+            record.token,
+            record.last + 1,
+        )
+    ):
+        return
+    took = begins[partition.number, record.token].took
+    if not took or took[-1][1] <= record.first:
+        took.append((record.first, record.last + 1))
 
 
 def task_json(task: Task) -> str:
@@ -166,7 +188,7 @@ class Files(Ground):
             with self._open() as orders:
                 while not over.wait(0.05):
                     for _ in range(max(1, plan.rate // 20)):
-                        orders.append(b"order %d" % number, partition=number % plan.partitions)
+                        orders.append(b"order %d" % number, partition=number % plan.partitions, key=key_of(number))
                         number += 1
 
         with _beside(produce, over):
@@ -259,7 +281,8 @@ class OnKafka(Brokers, Ground):
             while not over.wait(0.05):
                 for _ in range(max(1, plan.rate // 20)):
                     with contextlib.suppress(BufferError):
-                        writer.produce(topic, b"order %d" % number, partition=number % plan.partitions)
+                        place = {"partition": number % plan.partitions, "key": key_of(number)}
+                        writer.produce(topic, b"order %d" % number, **place)
                     number += 1
                 writer.poll(0)
             writer.flush(60)

@@ -5,6 +5,8 @@
 | at-least-once | none | only what was unmarked when a term began, and nothing that was done before a flush | yes |
 | at-most-once | the end of what a dead worker had taken | none | in each term |
 | fenced | none | none | yes, and terms too |
+| ranges, keys | none | as at-least-once | in each slot |
+| ranges-once | as at-most-once | none | in each term |
 | plain group | counted | counted | counted |
 
 *Lost* is a record of the topic without an effect; *repeated* counts effects of a record but the first. *Out of order* counts
@@ -12,6 +14,9 @@ records whose first effect came after that of a later record of their partition.
 was given out in earlier terms, and is not below the position, nor among what is done above it, as the group's log has them
 there: marks that the log did not have by then came too late, whenever they were sent. In each pares way an effect belongs to a
 term in which its record was given out, once; so each repetition is that of a record which was unmarked when its term began.
+
+Where several workers work on one partition, each term is one of a slot, which has a position of its own and goes from worker to
+worker as a partition does. There all that is said of terms and of order is said of slots (`_by_slots`).
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaos.delivery.journal import Line
-from chaos.delivery.plan import PLAIN, Way
+from chaos.delivery.plan import DIVIDED, ONCE, PLAIN, Way
+from pares.core.consume.names import WHOLE
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -29,6 +35,8 @@ Term = tuple[int, int]
 """Partition and token."""
 Effect = tuple[int, int, int]
 """Partition, offset, and the token of the term that it was done in."""
+MANY = 1000
+"""More than a partition has slots."""
 SHOWN = 5
 """Of each kind of what is wrong."""
 
@@ -36,12 +44,14 @@ SHOWN = 5
 @dataclass
 class Begin:
     """Where the group's log lets a term begin: all below `position` is marked or taken, and so are these runs above it.
-    `took`: what was taken in this term, from an offset up to another one. `name`: of its worker."""
+    `took`: what was taken in this term, from an offset up to another one. `name`: of its worker. `slot`: of the partition, if
+    it is one of a slot."""
 
     position: int
     done: tuple[tuple[int, int], ...] = ()
     took: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     name: str = ""
+    slot: int = WHOLE
 
     def marked(self, offset: int) -> bool:
         return offset < self.position or any(first <= offset < upto for first, upto in self.done)
@@ -91,7 +101,8 @@ def judge(
     effects = effects if rows is None else [*rows]
     found = Verdict(way, len(there), effects=len(effects))
     counts = Counter((partition, offset) for partition, offset, _ in effects)
-    late = _late((partition, offset) for partition, offset, _ in effects)
+    slots = _by_slots(effects, lines, begins) if way in DIVIDED else (effects, lines, begins)
+    late = _late((partition, offset) for partition, offset, _ in slots[0])
     lost, twice = sorted(there - counts.keys()), sorted(place for place, count in counts.items() if count > 1)
     found.given = sum(len(line.offsets) for line in lines if line.kind == "given")
     found.lost, found.out_of_order = len(lost), len(late)
@@ -100,21 +111,38 @@ def judge(
     if way == PLAIN:
         return found
     found.terms = len({(line.partition, line.token) for line in lines})
-    _terms(found, lines, begins)
-    _effects(found, effects, lines)
-    if way != "at-most-once":
+    _terms(found, *slots[1:])
+    _effects(found, *slots[:2])
+    if way not in ONCE:
         found.says("records lost", lost)
         found.says("records done out of order", late)
-    if way != "at-least-once":
+    if way in ONCE or way == "fenced":
         found.says("records done more than once", twice)
     elif found.repeated > found.allowed:
         found.broken.append(f"{found.repeated} repeated, and {found.allowed} were unmarked when a term began")
-    if way == "at-most-once":
+    if way in ONCE:
         _given_once(found, lines)
         _taken(found, lines, begins, set(lost), died)
     if way == "fenced":
         found.says("rows written in a term that another had followed", sorted(_overtaken(effects)))
     return found
+
+
+def _by_slots(
+    effects: Sequence[Effect], lines: Sequence[Line], begins: Mapping[Term, Begin]
+) -> tuple[list[Effect], list[Line], dict[Term, Begin]]:
+    """The same, as if each slot were a partition of its own: `PARTITION * MANY + SLOT`. A term that the log never gave is one
+    of no slot."""
+
+    def lane(partition: int, token: int) -> int:
+        begin = begins.get((partition, token))
+        return partition * MANY + (MANY - 1 if begin is None else begin.slot)
+
+    return (
+        [(lane(partition, token), offset, token) for partition, offset, token in effects],
+        [line._replace(partition=lane(line.partition, line.token)) for line in lines],
+        {(lane(*term), term[1]): begin for term, begin in begins.items()},
+    )
 
 
 def _late(effects: Iterable[Place]) -> list[Place]:

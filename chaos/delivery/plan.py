@@ -6,12 +6,24 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pares.runtime.consume.settings import Claims, Delivery
+
 TOPIC: Final = "orders"
 GROUP: Final = "booking"
 SCHEMA: Final = "CREATE TABLE IF NOT EXISTS booked (part INTEGER, place INTEGER, worker TEXT, token INTEGER)"
 
-Way = Literal["at-least-once", "at-most-once", "fenced", "plain group"]
-WAYS: Final[tuple[Way, ...]] = ("at-least-once", "at-most-once", "fenced", "plain group")
+Way = Literal["at-least-once", "at-most-once", "fenced", "ranges", "ranges-once", "keys", "plain group"]
+WAYS: Final[tuple[Way, ...]] = (
+    *("at-least-once", "at-most-once", "fenced"),
+    *("ranges", "ranges-once", "keys"),
+    "plain group",
+)
+ONCE: Final[frozenset[Way]] = frozenset({"at-most-once", "ranges-once"})
+"""Those that take records before they are given them."""
+DIVIDED: Final[dict[Way, Claims]] = {"ranges": "ranges", "ranges-once": "ranges", "keys": "keys"}
+"""Those in which several workers work on one partition."""
+SLOTS: Final = 3
+"""Of each partition then."""
 PLAIN: Final[Way] = "plain group"
 """Kafka's own consumer group, by confluent-kafka: shown beside, and not judged."""
 
@@ -22,6 +34,10 @@ MUTANTS: Final[dict[Mutant, tuple[Way, str]]] = {
     "takes-nothing": ("at-most-once", "a worker that takes nothing in the log before it is given records"),
 }
 """Workers that break a promise on purpose: the way that they belong to, and what they do."""
+
+
+def delivery(way: Way, mutant: Mutant | None) -> Delivery:
+    return "at-most-once" if way in ONCE and mutant != "takes-nothing" else "at-least-once"
 
 
 class Plan(Struct, frozen=True):

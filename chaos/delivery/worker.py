@@ -20,7 +20,7 @@ import msgspec
 
 import pares
 from chaos.delivery.journal import Journal
-from chaos.delivery.plan import GROUP, PLAIN, SCHEMA, Task
+from chaos.delivery.plan import DIVIDED, GROUP, PLAIN, SCHEMA, SLOTS, Task, delivery
 from pares.core.errors import LedgerUnavailable, Stale
 from pares.fence import SqlFence
 
@@ -59,9 +59,6 @@ class Worker:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.journal = Journal(Path(task.journal))
-        delivery: Any = "at-most-once" if task.way == "at-most-once" else "at-least-once"
-        if task.mutant == "takes-nothing":
-            delivery = "at-least-once"
         self.consumer = begun(
             lambda: pares.Consumer(
                 task.ledger,
@@ -70,7 +67,9 @@ class Worker:
                 source=task.source or None,
                 name=task.name,
                 batch=task.batch,
-                delivery=delivery,
+                delivery=delivery(task.way, task.mutant),
+                claim=DIVIDED.get(task.way, "partitions"),
+                slots=SLOTS,
                 session=task.session,
                 settle=task.session / 2,
             )

@@ -249,6 +249,26 @@ def test_a_journal_outlives_the_middle_of_a_line(tmp_path: Path) -> None:
     assert runs([]) == ""
 
 
+def test_several_terms_at_once_are_those_of_several_slots() -> None:
+    """Two workers work on one partition: each has a slot, whose order and position are its own."""
+    begins = {(0, 10): Begin(0, slot=0), (0, 11): Begin(0, slot=1), (0, 20): Begin(2, slot=0)}
+    said = script(
+        *(("given", "a-1", 10, [0, 4]), ("given", "b-1", 11, [2, 3])),
+        *did("b-1", 11, [2, 3]),
+        *did("a-1", 10, [0, 4]),
+        *(("given", "c-1", 20, [4, 5]), ("given", "b-1", 11, [6])),
+        *did("c-1", 20, [4, 5]),
+        *did("b-1", 11, [6]),
+    )
+    topic = [(0, offset) for offset in (0, 2, 3, 4, 5, 6)]
+    found = judge("ranges", topic, said, begins)
+    assert found.broken == []
+    assert (found.repeated, found.allowed, found.lost, found.out_of_order) == (1, 1, 0, 0)
+    assert judge("at-least-once", topic, said, begins).broken, "of one partition it would be none"
+    again = script(("given", "c-1", 20, [1]), *did("c-1", 20, [1]))
+    assert any("though they were marked" in words for words in judge("keys", topic, [*said, *again], begins).broken)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_report_says_what_was_broken(way: Way) -> None:
     verdict = Verdict(way, 10, broken=["1 records lost: (0, 5)"], faults={"worker-kill": 2}, seconds=2.0)

@@ -7,7 +7,7 @@ round trip costs much, and many threads fetch different partitions at once. See 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -65,6 +65,22 @@ class Source(Protocol):
     def end(self, partition: int) -> int:
         """The offset behind the last record that may be read now. Records of a transaction that is still open count as not
         there. Raises `ConfigError`, `LedgerUnavailable`."""
+        ...
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """`end` of each of these partitions, by as few requests as the service takes for all of them.
+
+        One that is not there, or can't be asked for now, is left out. Raises `LedgerUnavailable` if none can be asked for.
+        """
+        ...
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        """Of these partitions, each with the offset to read from, those of which a `fetch` that does not wait would bring
+        something, get past a hole, or raise: all of them, as far as is known here, and perhaps some more.
+
+        One look for all, for readers of many partitions, of which most have nothing new at most times. Raises nothing that a
+        `fetch` of one of them would not raise.
+        """
         ...
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:

@@ -5,6 +5,7 @@ Positions are those that stand in the log, so they are a beat old; where partiti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pares.core.consume.names import WHOLE, Partition, Terms, tag_of
@@ -26,15 +27,23 @@ class Ends:
         self._where = where
         self._sources: dict[str, Source | None] = {}
 
-    def end(self, partition: Partition) -> int | None:
-        """None if nobody can say: no such topic there, or another one of its name, or it is out of reach."""
+    def of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where these end, by one look at each of their topics. Without those of which nobody can say: there is no such topic,
+        or it is another one of its name, or it is out of reach."""
+        topics: dict[tuple[str, str], list[Partition]] = {}
+        for partition in partitions:
+            topics.setdefault((partition.topic, partition.tag), []).append(partition)
+        return {partition: end for topic, of in topics.items() for partition, end in self._of_topic(*topic, of).items()}
+
+    def _of_topic(self, topic: str, tag: str, partitions: list[Partition]) -> dict[Partition, int]:
         try:
-            source = self._source(partition.topic)
-            if source is None or tag_of(source.identity) != partition.tag:
-                return None
-            return source.end(partition.number)
+            source = self._source(topic)
+            if source is None or tag_of(source.identity) != tag:
+                return {}
+            ends = source.ends({partition.number for partition in partitions})
         except ParesError:
-            return None
+            return {}
+        return {partition: ends[partition.number] for partition in partitions if partition.number in ends}
 
     def _source(self, topic: str) -> Source | None:
         if topic not in self._sources:
@@ -61,8 +70,9 @@ def consumption(story: Story, now_ms: int, ends: Ends | None = None) -> list[dic
     world = story.world
     whole = [(p, seat) for seat in world.seats.values() if (p := Partition.of(seat.role)) and p.slot == WHOLE]
     rows: list[dict[str, Any]] = []
+    known = {} if ends is None else ends.of(partition for partition, _ in whole)
     for partition, seat in sorted(whole, key=lambda each: each[0]):
-        end = None if ends is None else ends.end(partition)
+        end = known.get(partition)
         parts = _parts(world, seat.role)
         left = None if end is None else _left(world, seat, parts, end)
         shared = seat.holder is None and any(slot.holder is not None for _, slot in parts)

@@ -377,11 +377,12 @@ def test_c11_sizes_follow_how_long_a_range_lasts() -> None:
     session = 1000 * MS
     sizes = Sizes(session)
     assert sizes.claims(0) == FIRST
-    assert sizes.claims(10 * MS) == 2 * FIRST, "used up at once"
-    assert sizes.claims(510 * MS) == 2 * FIRST, "half a session is right"
-    assert sizes.claims(2000 * MS) == FIRST, "more than a session is too much"
+    assert sizes.claims(100 * MS) == 2 * FIRST, "used up soon"
+    assert sizes.claims(110 * MS) == 16 * FIRST, "used up at once"
+    assert sizes.claims(610 * MS) == 16 * FIRST, "half a session is right"
+    assert sizes.claims(2000 * MS) == 8 * FIRST, "more than a session is too much"
     sizes.idle()
-    assert sizes.claims(9000 * MS) == FIRST, "it waited for records"
+    assert sizes.claims(9000 * MS) == 8 * FIRST, "it waited for records"
     for number in range(30):
         sizes.claims((9001 + number) * MS)
     assert sizes.size == LARGEST
@@ -401,6 +402,17 @@ def test_c11_at_any_rate_claims_are_few_beside_records_or_beside_beats(rate: flo
     lasts = records / rate
     assert records == LARGEST or lasts >= session_ms / 1000 / 4 * 0.99
     assert records == 1 or lasts <= session_ms / 1000 * 2.01
+
+
+@given(st.floats(1_000, 1_000_000), st.integers(0, 20))
+def test_c11_a_worker_comes_to_its_size_after_a_few_claims(rate: float, trip_ms: int) -> None:
+    """Also where a claim takes its time: what is read meanwhile is half of a range at most."""
+    sizes = Sizes(1000 * MS)
+    now = records = 0
+    for _ in range(9):
+        now += max(int(records / rate * 1e9), trip_ms * MS)
+        records = sizes.claims(now)
+    assert records == LARGEST or records / rate >= 0.25 * 0.99
 
 
 def test_c11_work_goes_through_a_slot_s_ranges_and_another_is_due_when_half_of_one_is_left() -> None:

@@ -124,6 +124,58 @@ def test_start_and_end(origin: Origin) -> None:
                 ask(partition)
 
 
+def test_ends_of_many_at_once(origin: Origin) -> None:
+    count = 3 if origin.grows else 1
+    origin.make(count)
+    source = origin.open()
+    assert source.ends(range(count)) == dict.fromkeys(range(count), 0)
+    for partition in range(count):
+        origin.append(numbered(partition + 1), partition)
+    comes(lambda: source.ends(range(count)) == {partition: source.end(partition) for partition in range(count)})
+    comes(lambda: source.ends([count - 1]) == {count - 1: source.end(count - 1)})
+    assert source.ends([0, count, -1]).keys() == {0}, "without those that are not there"
+    assert source.ends([]) == {}
+
+
+def test_partitions_that_have_something_new_are_told_in_one_look(origin: Origin) -> None:
+    count = 3 if origin.grows else 1
+    origin.make(count)
+    source = origin.open()
+    places = dict.fromkeys(range(count), 0)
+    for partition in places:
+        fetched(source, 0, partition)
+    comes(lambda: not list(source.changed(places)))
+    origin.append(numbered(2), count - 1)
+    comes(lambda: list(source.changed(places)) == [count - 1])
+    assert list(source.changed(places)) == [count - 1], "until it was read"
+    assert payloads(source, 2, partition=count - 1) == numbered(2)
+    places[count - 1] = read_to(source, 2, partition=count - 1)[1]
+    comes(lambda: not list(source.changed(places)))
+    assert list(source.changed({})) == []
+
+
+def test_partitions_that_nobody_has_fetched_yet_are_told_of(origin: Origin) -> None:
+    """Also where it takes a while until something has come."""
+    origin.make()
+    origin.append(numbered(2))
+    source = origin.open()
+    comes(lambda: list(source.changed({0: 0})) == [0])
+    assert payloads(source, 2) == numbered(2)
+
+
+def test_what_is_wrong_shows_at_a_fetch_of_what_has_changed(origin: Origin) -> None:
+    origin.make()
+    origin.append(numbered(2))
+    source = origin.open()
+    assert payloads(source, 2) == numbered(2)
+    comes(lambda: list(source.changed({0: 100})) == [0])
+    with pytest.raises(LedgerRewound):
+        fetched(source, 100, timeout=HANG)
+    assert 7 in source.changed({7: 0})
+    with pytest.raises(ConfigError):
+        fetched(source, 0, 7)
+
+
 def test_next_goes_past_holes(origin: Origin) -> None:
     origin.make()
     source = origin.open()

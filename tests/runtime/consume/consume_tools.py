@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pares.core.errors import LedgerGap, LedgerRewound
@@ -66,6 +66,14 @@ class Topic:
     def end(self, partition: int) -> int:
         self.fail("end")
         return self.stop(partition)
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        self.fail("ends")
+        return {partition: self.stop(partition) for partition in partitions}
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        self.fail("changed")
+        return [partition for partition, offset in places.items() if self.stop(partition) != offset]
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         self.fail("fetch")

@@ -113,7 +113,7 @@ def test_one_that_does_not_release_what_it_falls_behind_with_keeps_it(
 
     def count(call: str) -> None:
         nonlocal looks
-        looks += call == "end"
+        looks += call == "ends"
 
     monkeypatch.setattr(consumer_module, "LOOKS", 0.002)
     topic.append(*"abc")

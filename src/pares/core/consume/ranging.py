@@ -5,9 +5,12 @@ lies between. The next range is claimed when less than half of one is left to fe
 when it lies behind the end of the partition, and a record that comes has its owner already.
 
 How large a range is follows from how long one lasts. Claims are to be few beside the records that they are about, so a range
-that was used up in less than a quarter of a session makes the next one twice as large; and no worker is to sit on what others
-could do, so one that lasted for a session, though there was work at all times, makes it half as large. A range of 10,000 is
-large enough for any rate: its claim is one record in ten thousand.
+that was used up in less than a quarter of a session makes the next one twice as large, and eight times as large if it took
+less than an eighth of that: a worker that is quick has come to its size after a few claims. [ranges that double from 16 on are
+used up before their claims have come back, and the reader goes from place to place for a handful of records each] No worker
+is to sit on what others could do, so one that lasted for a session, though there was work at all times, makes the next one
+half as large. The largest is so large that at any rate going to the next place of the partition costs little beside reading
+there.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from pares.core.wire.states import Run
 
 FIRST: Final = 16
 """Offsets of the first range that a member claims for a partition."""
-LARGEST: Final = 10_000
+LARGEST: Final = 200_000
+MUCH: Final = 8
+"""So many times as large the next one is, after one that lasted for so small a part of what it should."""
 
 
 def end_of(runs: Sequence[Run]) -> int:
@@ -47,7 +52,7 @@ class Sizes:
         idle, self._idle = self._idle, False
         if before is not None:
             if now - before < self._session // 4:
-                self.size = min(2 * self.size, LARGEST)
+                self.size = min((MUCH if now - before < self._session // 4 // MUCH else 2) * self.size, LARGEST)
             elif now - before > self._session and not idle:
                 self.size = max(self.size // 2, 1)
         return self.size

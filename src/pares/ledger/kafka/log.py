@@ -40,10 +40,11 @@ from pares.ledger.address import Address, Options
 from pares.ledger.base import Capabilities, Entry, Log, Membership, check_partitions, grown_partitions
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.kafka.append import Appender
+from pares.ledger.kafka.checks import checks
 from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, log, take
 from pares.ledger.kafka.tail import Tails
-from pares.ledger.kafka.topic import Topic, Topics, checks
+from pares.ledger.kafka.topic import Topic, Topics
 from pares.ledger.service_log import LOOK, Known, TailedLog
 from pares.ledger.source import Source
 from pares.ledger.window import Window

@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,10 +40,15 @@ _LEAST: Final = 64 << 10
 _EACH: Final = 64
 """Bytes that a record counts for besides its key and payload."""
 _AT_ONCE: Final = 2000
+_NEAR: Final = 4000
+"""Offsets that are read through, and dropped, on the way to the place that a reader goes on from: the client has fetched most
+of them already, and would drop them, too, and begin anew."""
 _TICK: Final = 0.001
 """Seconds below which a client does not wait, but looks."""
 _SLICE: Final = 0.1
 """Seconds of one poll: after that another thread may have its turn, or the client be changed."""
+_SOON: Final = 0.5
+"""Seconds for which that may take."""
 _UNUSED: Final = 30.0
 """Seconds after which a partition is no longer fetched that nobody has asked for."""
 _TIDY: Final = 1.0
@@ -51,7 +57,7 @@ _TIDY: Final = 1.0
 class _Queue:
     """What was fetched of one partition: everything from `at` to below `position`."""
 
-    __slots__ = ("at", "bytes", "error", "fetching", "paused", "position", "records", "seek", "used")
+    __slots__ = ("at", "behind", "bytes", "error", "fetching", "paused", "position", "records", "seek", "used")
 
     def __init__(self, offset: int) -> None:
         self.begin(offset)
@@ -65,6 +71,8 @@ class _Queue:
         self.records: deque[Record] = deque()
         self.bytes = 0
         self.paused = False
+        self.behind = 0.0
+        """Since when its reader waits for a place beyond `position`."""
         self.error: KafkaError | None = None
 
     def skip(self, offset: int) -> None:
@@ -73,6 +81,16 @@ class _Queue:
         while records and records[0].offset < offset:
             self.bytes -= _size(records.popleft())
         self.at = offset
+
+    def reaches(self, offset: int, now: float) -> bool:
+        """Whether what is here, or what comes soon, brings a reader there. What does not come soon may be beyond the end, which
+        is for the broker to say, when the client goes there."""
+        if offset <= self.position:
+            self.behind = 0.0
+        elif not self.behind:
+            self.behind = now
+        soon = offset <= self.position or (self.error is None and now < self.behind + _SOON)
+        return self.at <= offset <= self.position + _NEAR and soon
 
     def take(self, max_records: int, max_bytes: int) -> Fetched:
         """What is here, within these limits; at least one record, if there is one."""
@@ -114,6 +132,8 @@ class Prefetch:
         self._tidied = 0.0
         self.generation = 0
         """The number of the client: grows with `renew`."""
+        self.seeks = 0
+        """How often the client was sent to another place of a partition."""
 
     @property
     def held(self) -> int:
@@ -153,35 +173,58 @@ class Prefetch:
         finally:
             lock.release()
 
+    def changed(self, places: Mapping[int, int]) -> list[int]:
+        """Those of these partitions for which `take` from that offset on would have something. Those that are not fetched yet
+        are from now on."""
+        with self._changed:
+            self._lifetime.check()
+            self._begin({number: offset for number, offset in places.items() if number not in self._queues})
+            turn = not self._busy
+            self._busy = True
+        if turn:
+            self._turn(0.0)
+        with self._changed:
+            now = time.monotonic()
+            return [number for number, offset in places.items() if self._has_news(number, offset, now)]
+
+    def _has_news(self, partition: int, offset: int, now: float) -> bool:
+        queue = self._queues.get(partition)
+        if queue is None:
+            return True
+        queue.used = now
+        at_it = queue.seek is None and queue.reaches(offset, now)
+        return not at_it or queue.error is not None or queue.position > offset
+
     def _found(self, partition: int, offset: int, max_records: int, max_bytes: int) -> Fetched | KafkaError | None:
         queue = self._queues.get(partition)
         if queue is None:
-            self._begin(partition, offset)
+            self._begin({partition: offset})
             return None
-        queue.used = time.monotonic()
-        if queue.seek is not None or not queue.at <= offset <= queue.position:
+        queue.used = now = time.monotonic()
+        if queue.seek is not None or not queue.reaches(offset, now):
             queue.seek = offset
             return None
         if queue.error is not None:
             error, queue.error, queue.seek = queue.error, None, offset
             return error
         queue.skip(offset)
-        if queue.records:
-            found = queue.take(max_records, max_bytes)
-            if queue.paused and queue.bytes <= self._room() // 4:
-                queue.paused = False
-                self._client.resume([self._place(partition)])
+        found = queue.take(max_records, max_bytes) if queue.records else None
+        if queue.paused and queue.bytes <= self._room() // 4:
+            queue.paused = False
+            self._client.resume([self._place(partition)])
+        if found is not None:
             return found
         if queue.position > offset:
             queue.at = queue.position
             return Fetched((), queue.position)
         return None
 
-    def _begin(self, partition: int, offset: int) -> None:
-        """Fetch a partition that is not fetched yet. Nothing of it can be on its way, so this needs no turn."""
-        if not self._stale and self._client is not None:  # else the next turn makes a client, for all queues
-            self._client.incremental_assign([self._place(partition, offset)])
-        self._queues[partition] = _Queue(offset)
+    def _begin(self, places: Mapping[int, int]) -> None:
+        """Fetch partitions that are not fetched yet. Nothing of them can be on its way, so this needs no turn."""
+        if places and not self._stale and self._client is not None:  # else the next turn makes a client, for all queues
+            self._client.incremental_assign([self._place(*place) for place in places.items()])
+        for partition, offset in places.items():
+            self._queues[partition] = _Queue(offset)
 
     def renew(self) -> None:
         """Go on with a new client: the topic is another one, or the client does not find it. All that was fetched is void."""
@@ -235,34 +278,44 @@ class Prefetch:
             if self._stale or self._client is None:
                 old, self._stale = self._client, False
                 self._client = self._made()
-                for partition, queue in self._queues.items():
+                for queue in self._queues.values():
                     queue.seek = queue.at if queue.seek is None else queue.seek
-                    queue.begin(queue.seek)
-                    queue.seek = None
-                    self._client.incremental_assign([self._place(partition, queue.at)])
-            for partition, queue in self._queues.items():
-                if queue.seek is not None:
-                    # From here on nothing comes that was fetched before: the client drops it.
-                    self._leave(partition, queue)
-                    queue.begin(queue.seek)
-                    queue.seek = None
-                    self._client.incremental_assign([self._place(partition, queue.at)])
-            now = time.monotonic()
-            if now > self._tidied + _TIDY:
-                self._tidied = now
-                for partition, queue in [*self._queues.items()]:
-                    if now > queue.used + _UNUSED:
-                        self._leave(partition, queue)
-                        del self._queues[partition]
+                self._client.incremental_assign(self._sought(self._queues))
+            moved = {number: queue for number, queue in self._queues.items() if queue.seek is not None}
+            if moved:
+                self.seeks += len(moved)
+                # From here on nothing comes that was fetched before: the client drops it.
+                self._leave(moved)
+                self._client.incremental_assign(self._sought(moved))
+            self._tidy(time.monotonic())
             client = self._client
         if old is not None:
             old.close()
         return client
 
-    def _leave(self, partition: int, queue: _Queue) -> None:
-        if queue.paused:
-            self._client.resume([self._place(partition)])
-        self._client.incremental_unassign([self._place(partition)])
+    def _sought(self, queues: Mapping[int, _Queue]) -> list[Any]:
+        """These queues are at the places that are asked for from now on: those."""
+        for queue in queues.values():
+            if queue.seek is not None:
+                queue.begin(queue.seek)
+                queue.seek = None
+        return [self._place(number, queue.at) for number, queue in queues.items()]
+
+    def _tidy(self, now: float) -> None:
+        if now > self._tidied + _TIDY:
+            self._tidied = now
+            unused = {number: queue for number, queue in self._queues.items() if now > queue.used + _UNUSED}
+            if unused:
+                self._leave(unused)
+            for number in unused:
+                del self._queues[number]
+
+    def _leave(self, queues: Mapping[int, _Queue]) -> None:
+        """The client fetches these no longer."""
+        paused = [self._place(number) for number, queue in queues.items() if queue.paused]
+        if paused:
+            self._client.resume(paused)
+        self._client.incremental_unassign([self._place(number) for number in queues])
 
     def _sort(self, messages: list[Message]) -> None:
         """Messages into their queues."""
@@ -275,6 +328,9 @@ class Prefetch:
             number: Any = message.partition()
             queue, offset = queues.get(number), message.offset() or 0
             if queue is None or offset < queue.position:
+                continue
+            if offset < queue.at:
+                queue.position = offset + 1  # read through, and nobody's here
                 continue
             key: Any = message.key()
             value: Any = message.value()

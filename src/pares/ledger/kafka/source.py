@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -99,10 +100,28 @@ class KafkaSource:
     def end(self, partition: int) -> int:
         return self._ends(partition)[1]
 
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        self._lifetime.check()
+        there = self._those_there(partitions)
+        return self._topics.ends(self._topic, there) if there else {}
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        self._lifetime.check()
+        if self._told != self._identity or len(self._those_there(places)) < len(places):
+            return places  # each fetch says what the matter is
+        found = self._prefetch.changed(places)
+        self._look(QUIET)
+        return found if self._told == self._identity else places
+
     @property
     def prefetched(self) -> int:
         """Bytes of keys and payloads that were fetched ahead, and are held for their readers."""
         return self._prefetch.held
+
+    @property
+    def seeks(self) -> int:
+        """How often a reader went on at a place that reading on does not lead to: that costs what was fetched ahead."""
+        return self._prefetch.seeks
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         check_fetch(offset, max_records, max_bytes)
@@ -173,6 +192,11 @@ class KafkaSource:
             self._look(0.0)
             if not 0 <= partition < self._partitions:
                 raise no_such_partition(partition, self._partitions, self._url)
+
+    def _those_there(self, partitions: Collection[int]) -> list[int]:
+        if max(partitions, default=-1) >= self._partitions:
+            self._look(0.0)
+        return [partition for partition in partitions if 0 <= partition < self._partitions]
 
     def _ends(self, partition: int) -> tuple[int, int]:
         self._lifetime.check()

@@ -18,14 +18,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pares.core.errors import ConfigError, LedgerUnavailable
-from pares.ledger.base import MAX_PAYLOAD
 from pares.ledger.client_options import CONNECT, TIMEOUT
-from pares.ledger.kafka.append import LARGEST, OVERHEAD
+from pares.ledger.kafka.append import LARGEST
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
 from pares.ledger.kafka.seek import IDLE
@@ -47,8 +46,6 @@ _LEAST: Final = 0.1
 _REPLICAS: Final = 3
 _SEGMENT_MS: Final = 600_000
 _SEGMENT_BYTES: Final = 64 << 20
-
-GOOD, NOTE, WARNING, PROBLEM = "good", "note", "warning", "problem"
 
 
 class Topic(NamedTuple):
@@ -173,6 +170,28 @@ class Topics:
         led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
         replicas = min((len(part.replicas) for part in parts), default=0)
         return Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Where these partitions end for readers of committed records, by one request to each broker that leads some of them.
+        One whose leader can't be asked is left out. Raises `LedgerUnavailable` if all are."""
+        kafka, admin = client_module(), client_module("confluent_kafka.admin")
+        latest = admin.OffsetSpec.latest()
+        places = {kafka.TopicPartition(topic, partition): latest for partition in partitions}
+        wait, found = self._settings.timeout, dict[int, int]()
+        why: KafkaError | None = None
+        asked = self._admin.list_offsets(
+            places, isolation_level=kafka.IsolationLevel.READ_COMMITTED, request_timeout=wait
+        )
+        for place, answer in asked.items():
+            try:
+                found[place.partition] = _result(answer, wait).offset
+            except kafka.KafkaException as error:
+                why = error.args[0]
+        if why is not None and not found:
+            self._look_around(wait)
+            right = f"Describe on topic {topic}"
+            raise unavailable(why, self._where, "ask for the log's bounds", told=self._told, right=right)
+        return found
 
     def settings_of(self, topic: str) -> dict[str, str] | None:
         """The topic's settings; None if the user has no right to see them."""
@@ -348,75 +367,6 @@ class Topics:
     def close(self) -> None:
         with self._making:
             self._client = None
-
-
-def checks(topics: Topics, settings: Settings, retention: float | None) -> Iterator[tuple[str, str]]:
-    """What is to be said of the ledger's topic, for `pares doctor`: (level, text)."""
-    topic = settings.topic
-    found = topics.describe(topic)
-    if found is None:
-        yield PROBLEM, f"the topic {topic} is gone"
-        return
-    config = topics.settings_of(topic)
-    if found.replicas < 2:
-        yield (
-            WARNING,
-            f"the topic {topic} has one replica: a broker that is lost takes it with it",
-        )
-    else:
-        yield GOOD, f"the topic {topic} has {found.replicas} replicas"
-    if config is None:
-        yield NOTE, f"the settings of the topic {topic} can't be seen: the user has no right (DescribeConfigs)"
-        return
-    yield from _replication(found, config)
-    yield from _contents(config, retention)
-
-
-def _replication(found: Topic, config: dict[str, str]) -> Iterator[tuple[str, str]]:
-    least = int(config.get("min.insync.replicas", 1))
-    if config.get("unclean.leader.election.enable") == "true":
-        yield (
-            PROBLEM,
-            "unclean.leader.election.enable=true: acknowledged records, and so leadership, may be lost; set it to false",
-        )
-    if least > found.replicas:
-        yield PROBLEM, f"min.insync.replicas={least} with {found.replicas} replicas: nothing can be appended"
-    elif least == found.replicas > 1:
-        yield WARNING, f"min.insync.replicas={least} with as many replicas: one broker that is down stops every append"
-    elif least < 2 <= found.replicas:
-        yield WARNING, f"min.insync.replicas={least}: an acknowledged record may be on one broker only; set it to 2"
-
-
-def _contents(config: dict[str, str], retention: float | None) -> Iterator[tuple[str, str]]:
-    if "compact" in config.get("cleanup.policy", ""):
-        yield (
-            PROBLEM,
-            f"cleanup.policy={config['cleanup.policy']}: the topic forgets records in the middle; set it to delete",
-        )
-    if config.get("message.timestamp.type") != "LogAppendTime":
-        yield NOTE, "message.timestamp.type is not LogAppendTime: times in the log are by the writers' clocks"
-    keep = int(config.get("retention.ms", -1))
-    if keep >= 0 and (retention is None or keep < retention * 1000):
-        asked = "for ever" if retention is None else f"{retention:g} s"
-        yield (
-            PROBLEM,
-            f"retention.ms={keep}: the brokers delete what the ledger was opened to keep {asked}, whether a snapshot stands "
-            "behind it or not; raise it, or open the ledger with a shorter retention",
-        )
-    if int(config.get("retention.bytes", -1)) >= 0:
-        yield (
-            WARNING,
-            f"retention.bytes={config['retention.bytes']}: the brokers delete by size, however young a record is",
-        )
-    largest = int(config.get("max.message.bytes", USUAL_LARGEST))
-    if largest < MAX_PAYLOAD + OVERHEAD:
-        yield (
-            WARNING,
-            f"max.message.bytes={largest}: a payload of {MAX_PAYLOAD} bytes does not fit; snapshots of large groups may fail. "
-            f"Set it to {LARGEST}",
-        )
-    elif largest < LARGEST:
-        yield NOTE, f"max.message.bytes={largest}: an append of more bytes than that may be taken in parts"
 
 
 def _result(asked: Any, wait: float) -> Any:

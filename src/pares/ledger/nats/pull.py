@@ -106,6 +106,14 @@ class Pull:
         finally:
             self._turn.release()
 
+    def is_still(self, offset: int) -> bool:
+        """Whether there is nothing from there on yet, and nothing to be done for it. On any thread: what comes meanwhile shows
+        the next time."""
+        now, epoch = time.monotonic(), self._epoch
+        at_it = self._at <= offset == self._position and not self._items and not self._came
+        waits = self._consumer != "" and self._asked > 0 and epoch is not None and not epoch.over.done()
+        return at_it and waits and now <= min(self._heard + _SILENCE, self._looked + _BEAT)
+
     def forget(self) -> None:
         """Read whatever stream of this name there is from now on."""
         self._identity, self._consumer = "", ""

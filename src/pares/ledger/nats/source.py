@@ -15,8 +15,10 @@ What it promises is `Source`'s, and how:
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -97,6 +99,28 @@ class JetStreamSource:
 
     def end(self, partition: int) -> int:
         return self._bounds(partition).end
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """A stream is asked for by itself, so all are at once."""
+        self._lifetime.check()
+        there = [partition for partition in partitions if partition >= 0]
+
+        async def work(epoch: Epoch) -> list[Stream | None]:
+            names = [stream_of(self._topic, partition) for partition in there]
+            return await asyncio.gather(*(self._streams.describe(name, epoch) for name in names))
+
+        answers = self._link.call(self._link.within(self._settings.timeout, work, "look at the streams"))
+        found = {number: stream.end for number, stream in zip(there, answers, strict=True) if stream is not None}
+        if there and not found:
+            raise self._gone(there[0])
+        return found
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        self._lifetime.check()
+        if self._told != self._identity:
+            return places
+        pulls = self._pulls
+        return [n for n, offset in places.items() if (pull := pulls.get(n)) is None or not pull.is_still(offset)]
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         check_fetch(offset, max_records, max_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Final
 
@@ -59,6 +60,16 @@ class TopicSource:
 
     def end(self, partition: int) -> int:
         return self._topic.end(partition)
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        there, end = self._topic.partitions, self._topic.end
+        return {partition: end(partition) for partition in partitions if 0 <= partition < there}
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        if self._topic.identity() != self._told or max(places, default=0) >= self._topic.partitions:
+            return places  # each fetch says what the matter is
+        end = self._topic.end
+        return [partition for partition, offset in places.items() if end(partition) != offset]
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         check_fetch(offset, max_records, max_bytes)

@@ -23,6 +23,7 @@ from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.handling import handle_all
 from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.looks import look_at_ends
 from pares.runtime.consume.outside.group_offsets import Committing
 from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
@@ -277,12 +278,10 @@ class Consumer:
         keys, it is those behind the hindmost of its slots. Raises `LedgerUnavailable`."""
         self._member.check_usable()
         lags: dict[tuple[Partition, int], int] = {}
-        for tenancy in list(self._feeder.tenancies.values()):
-            if tenancy.term:
-                partition = tenancy.partition
-                tenancy.end = tenancy.source.end(partition.number)
-                key = (partition.whole, WHOLE if partition.keys else partition.slot)
-                lags[key] = max(lags.get(key, 0), tenancy.lag)
+        for tenancy in look_at_ends(list(self._feeder.tenancies.values()), strict=True):
+            partition = tenancy.partition
+            key = (partition.whole, WHOLE if partition.keys else partition.slot)
+            lags[key] = max(lags.get(key, 0), tenancy.lag)
         return sum(lags.values())
 
     def load(self) -> int:

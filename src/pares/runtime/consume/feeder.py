@@ -21,6 +21,7 @@ from pares.runtime.consume.divided.bars import Bars
 from pares.runtime.consume.divided.keying import Keying
 from pares.runtime.consume.divided.ranging import Ranging, clipped
 from pares.runtime.consume.kit import Seated
+from pares.runtime.consume.looks import find_still, look_at_ends
 from pares.runtime.consume.settings import Settings, partitions_of
 from pares.runtime.consume.shelf import Shelf
 from pares.runtime.consume.tenancy import Tenancy
@@ -32,6 +33,8 @@ SHORTEST: Final = 0.002
 """Seconds until an idle consumer looks for records again, at first."""
 LONGEST: Final = 0.05
 """And when nothing has come for a while."""
+UNASKED: Final = 0.5
+"""The same before the user has asked for anything: then nothing is fetched, and what else happens is told by a note."""
 LATE: Final = 10.0
 """Seconds for which the word of a take may follow what the world shows: the world changes record by record while a whole
 outage is read, and what came of that is told behind the last one."""
@@ -97,14 +100,22 @@ class Feeder:
         pause = SHORTEST
         while not self.over and self.member.state in ("joining", "live", "closing"):
             self._hear(pause)
-            self._keying.begin_round(self.tenancies.values())
-            found = [self._feed(tenancy) for tenancy in list(self.tenancies.values())]
-            pause = 0.0 if any(found) else min(max(2 * pause, SHORTEST), LONGEST)
+            tenancies = list(self.tenancies.values())
+            self._begin_at_the_ends(tenancies)
+            self._keying.begin_round(tenancies)
+            if self.one_by_one is not None:
+                find_still(tenancies, self._host.now())
+            found = [self._feed(tenancy) for tenancy in tenancies]
+            pause = 0.0 if any(found) else min(max(2 * pause, SHORTEST), self._longest_pause)
             now = self._host.now()
             self._bars.look(now, self.member, self._partitions())
             if now >= self._look_at:
                 self._look_at = now + self._settings.look_every
                 self._look()
+
+    @property
+    def _longest_pause(self) -> float:
+        return LONGEST if self.one_by_one is not None else min(UNASKED, self._settings.note_every / 1e9)
 
     # What the protocol says ----------------------------------------------------------------------------------------------
 
@@ -174,7 +185,7 @@ class Feeder:
             self._is_over(tenancy)
             return False
         self._note(tenancy)
-        if tenancy.broken or self._host.now() < tenancy.not_before:
+        if tenancy.still or tenancy.broken or self._host.now() < tenancy.not_before:
             return False
         try:
             at = tenancy.progress.next
@@ -191,10 +202,13 @@ class Feeder:
             self._rewound(tenancy, error)
             return False
         except ClosedError as error:
-            tenancy.broken = True
-            self.member.problem("closed", f"{tenancy.role} can't be read any more: {error}")
+            self._closed(tenancy, error)
             return False
         return self._offer(tenancy)
+
+    def _closed(self, tenancy: Tenancy, error: ClosedError) -> None:
+        tenancy.broken = True
+        self.member.problem("closed", f"{tenancy.role} can't be read any more: {error}")
 
     def _is_over(self, tenancy: Tenancy) -> None:
         """The term is over. It is forgotten when the log says so, too: until then a take that is on its way may have its
@@ -211,9 +225,7 @@ class Feeder:
     def _fetch(self, tenancy: Tenancy) -> bool:
         """Whether something came of it."""
         progress, settings, number = tenancy.progress, self._settings, tenancy.partition.number
-        if not tenancy.looked and tenancy.ranges is None:
-            self._begin_at_the_end(tenancy)
-        if self._full(tenancy):
+        if self._full(tenancy) or (not tenancy.looked and tenancy.ranges is None):
             return False
         upto = None
         if tenancy.ranges is not None and (upto := self._ranging.upto(tenancy, self.tenancies.values())) is None:
@@ -221,6 +233,8 @@ class Feeder:
         at, most = progress.next, settings.batch
         if self.one_by_one and self.desk.once:
             most = min(most, settings.concurrency)
+        if upto is not None:
+            most = min(most, upto - at)  # what is fetched and clipped would be fetched again for the next range
         if tenancy.partition.keys or tenancy.elsewhere:
             fetched = self._keying.fetch(tenancy, most)
         else:
@@ -247,18 +261,33 @@ class Feeder:
 
     def note_all(self, seat: tuple[str, int] | None = None) -> None:
         """From any task: what is done above positions is to be written now; or that of one seat."""
-        for tenancy in list(self.tenancies.values()):
-            if seat in (None, (tenancy.role, 0)):
+        found = list(self.tenancies.values()) if seat is None else [self.tenancies.get(seat[0])]
+        for tenancy in found:
+            if tenancy is not None:
                 with self.lock:
                     tenancy.noted(self._host.now(), self.member)
 
-    def _begin_at_the_end(self, tenancy: Tenancy) -> None:
-        """C2: nobody has held it before. Where it begins stands in the log before anything is given out."""
-        end = tenancy.source.end(tenancy.partition.number)
-        if end > tenancy.progress.position:
-            self._skip(tenancy, end)
+    def _begin_at_the_ends(self, tenancies: list[Tenancy]) -> None:
+        """C2: nobody has held these before. Where they begin stands in the log before anything is given out."""
+        now = self._host.now()
+        due = [each for each in tenancies if not each.looked and each.ranges is None and each.may_be_read(now)]
+        if not due:
+            return
+        try:
+            found = look_at_ends(due)
+            for tenancy in found:
+                self._skip(tenancy, tenancy.end)
             self.member.perform(ev.Flush())
-        tenancy.looked = True
+            for tenancy in found:
+                tenancy.looked = True
+        except LedgerUnavailable as error:
+            log.warning("where %d partitions begin can't be written down now: %s", len(due), error)
+        except ClosedError as error:
+            for tenancy in due:
+                self._closed(tenancy, error)
+        for tenancy in due:
+            if not tenancy.looked:
+                tenancy.failed(self._host.now())
 
     def _skip(self, tenancy: Tenancy, upto: int) -> None:
         """What lies before is not there, or not for this tenancy."""
@@ -340,7 +369,7 @@ class Feeder:
     # Looking ---------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        for tenancy in list(self.tenancies.values()):
+        for tenancy in look_at_ends(list(self.tenancies.values())):
             self._look_at_one(tenancy)
         for topic in self._sources:
             try:
@@ -350,12 +379,6 @@ class Feeder:
 
     def _look_at_one(self, tenancy: Tenancy) -> None:
         """C7."""
-        if not tenancy.term:
-            return
-        try:
-            tenancy.end = tenancy.source.end(tenancy.partition.number)
-        except LedgerUnavailable:
-            return
         why = tenancy.velocity.look(tenancy.worked, tenancy.worked + tenancy.lag)
         if why and self._settings.release_if_behind:
             self.member.request(ev.Unhealthy((tenancy.role, 0), tenancy.term.token, why))

@@ -52,6 +52,7 @@ class Tenancy:
         """Nobody has held the seat before this term."""
         self.source = source
         self.partition = partition
+        self.role: Final = partition.role
         self.term = term
         self.progress = Progress(position, begins.ahead.done)
         self.lanes: Lanes[tuple[Record, Span]] = Lanes(order)
@@ -73,6 +74,8 @@ class Tenancy:
         """Batches that wait for the user."""
         self.end = position if self.ranges is None else 0
         self.looked = False
+        self.still = False
+        """When the feeder has looked last, there was nothing new to fetch."""
         self.not_before = 0
         """After a failure: when to fetch again, by the stopwatch."""
         self.released = False
@@ -81,10 +84,6 @@ class Tenancy:
         self.broken = False
         """Its position is beyond its partition's end: there is nothing to fetch."""
         self._pause = FIRST_PAUSE
-
-    @property
-    def role(self) -> str:
-        return self.partition.role
 
     @property
     def lag(self) -> int:
@@ -99,6 +98,10 @@ class Tenancy:
     def worked(self) -> int:
         """The position, and as much as is done above it: how far the work has come, whatever a record in between is up to."""
         return self.progress.position + sum(upto - first for first, upto in self.progress.ahead())
+
+    def may_be_read(self, now: int) -> bool:
+        """Whether its source may be asked for something on its behalf."""
+        return not self.broken and now >= self.not_before and bool(self.term)
 
     @property
     def full(self) -> bool:

@@ -27,6 +27,9 @@ class Bars:
         if now < self._look_at or member.state != "live":
             return
         self._look_at = now + self._settings.session // LOOKS
+        if not member.world.siblings:  # nobody divides any: it costs nothing to know that of a thousand partitions
+            self._said.clear()
+            return
         for partition in partitions:
             why = self._why(member, partition)
             if why and why != self._said.get(partition):
