@@ -1,5 +1,5 @@
 """Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS,
-PostgreSQL, Redis or RabbitMQ for whoever asks for one.
+PostgreSQL, Redis, RabbitMQ or an emulated Kinesis for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from planted_secret import Watch
 
 if TYPE_CHECKING:
+    from kinesis_tools import Moto
     from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 settings.register_profile(
@@ -29,9 +30,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-SERVERS = {"nats", "postgres", "redis_server", "rabbit_server"}
+SERVERS = {"nats", "postgres", "redis_server", "rabbit_server", "moto"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "postgres", "redis", "rabbitmq", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "redis", "rabbitmq", "kinesis", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -49,6 +50,7 @@ REAL = (
     "tests/ledger/postgres/test_postgres",
     "tests/ledger/redis/test_redis",
     "tests/ledger/rabbitmq/test_rabbitmq",
+    "tests/ledger/kinesis/test_kinesis_on_moto",
     "tests/ledger/test_server_troubles",
     "tests/runtime/allcall/test_allcall_on_nats",
     "tests/runtime/test_members_on_nats",
@@ -178,3 +180,13 @@ def rabbit_server() -> Iterator[RabbitMQ]:
 
     with managed() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[Moto]:
+    """One emulator of Kinesis for the whole run, whose faults end with the test that asked for them; each makes streams of its
+    own."""
+    from kinesis_tools import Moto, logged_in
+
+    with logged_in(), Moto() as moto:
+        yield moto

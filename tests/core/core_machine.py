@@ -30,7 +30,7 @@ from pares.core.wire import records as R
 SLICE: Final = 3 * MS
 ROUND, RECORD, TICK, APPEND = 150_000, 9_000, 100_000, 20_000
 """Nanoseconds of a processor that these take, about, on a machine that is not slow."""
-PLACED: Final = 5_000
+PLACED: Final = 3_000
 """The same for each seat, when all are placed."""
 WALL_US: Final = 1_700_000_000_000_000
 Pause = tuple[str, int]
@@ -38,6 +38,9 @@ Pause = tuple[str, int]
 
 class Runner:
     """One member, in the rounds of the driver."""
+
+    written = 0
+    """Nanoseconds that each record of an append takes besides."""
 
     def __init__(self, machine: Machine, number: int) -> None:
         self.machine, self.name, self.number = machine, f"m{number:04}", number
@@ -154,7 +157,7 @@ class Runner:
             else:
                 self._carry(effect)
         for append in appends:
-            yield "work", APPEND
+            yield "work", APPEND + self.written * len(append.payloads)
             yield from self._step(ev.Acked(append.ticket, self.machine.append(self, append)))
         return bool(appends)
 
@@ -179,9 +182,11 @@ class Runner:
 
 
 class Machine:
-    """Members that start within half a session, each with all the roles."""
+    """Members that start within half a session, each with all the roles; or from `first` to `last`, in seconds."""
 
-    def __init__(self, members: int, roles: int, *, session_ms: int = 1000, seed: int = 1) -> None:
+    def __init__(
+        self, members: int, roles: int, *, session_ms: int = 1000, seed: int = 1, first: float = 0.0, last: float = 0.0
+    ) -> None:
         self.now, self.roles, self.session_ms = 0, roles, session_ms
         self.slowness = 0.2
         self.log: list[tuple[int, int, bytes]] = []
@@ -196,7 +201,9 @@ class Machine:
         chance = random.Random(seed)
         self.members = [Runner(self, number) for number in range(members)]
         for member in self.members:
-            self.at(chance.randrange(session_ms * MS // 2), member.go)
+            since = int(first * 1000) * MS
+            until = int(last * 1000) * MS or since + session_ms * MS // 2
+            self.at(chance.randrange(since, until), member.go)
 
     @property
     def led(self) -> int:

@@ -26,6 +26,7 @@ from pares.runtime.death import exit_hooks
 from pares.runtime.work import hang_watcher
 
 if TYPE_CHECKING:
+    from kinesis_tools import Moto
     from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
 
 CHECKED = (
@@ -145,6 +146,7 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
             "postgresql_at": "postgresql://shop@localhost:5432/shop",
             "redis_at": "redis://localhost:6379/0",
             "rabbit_at": "rabbitmq-stream://localhost:5552/jobs",
+            "kinesis_at": "kinesis://eu-central-1/jobs",
         }[old]
         assert old in text
         text = text.replace(old, new)
@@ -167,7 +169,18 @@ def those(note: str) -> list[Any]:
 
 
 def test_every_block_is_taken_care_of() -> None:
-    known = {"", "environment", "postgres", "postgresql", "kafka", "nats core", "redis", "rabbitmq", "pytest"}
+    known = {
+        "",
+        "environment",
+        "postgres",
+        "postgresql",
+        "kafka",
+        "nats core",
+        "redis",
+        "rabbitmq",
+        "kinesis",
+        "pytest",
+    }
     assert {s.note for s in ALL if not s.note.startswith("compiled only: ")} <= known
     assert len(ALL) > 15
     for snippet in ALL:
@@ -234,6 +247,13 @@ def test_it_runs_on_redis(snippet: Snippet, yours: Yours, redis_server: Redis) -
 @pytest.mark.parametrize("snippet", those("rabbitmq"))
 def test_it_runs_on_rabbitmq(snippet: Snippet, yours: Yours, rabbit_server: RabbitMQ) -> None:
     play(snippet, yours, rabbit_at=rabbit_server.url)
+    assert yours.calls
+
+
+@pytest.mark.parametrize("snippet", those("kinesis"))
+def test_it_runs_on_kinesis(snippet: Snippet, yours: Yours, moto: Moto) -> None:
+    """On the emulator, as the text above it says; at the pace that is the default."""
+    play(snippet, yours, kinesis_at=f"kinesis://eu-central-1/jobs?endpoint={moto.endpoint}")
     assert yours.calls
 
 

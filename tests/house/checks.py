@@ -16,7 +16,9 @@ LINES: Final = 450
 FILES: Final = 15
 DEEP: Final = 3
 PROTOCOLS: Final = frozenset({"claims", "nele", "neli", "fast-neli", "allcall"})
-SCHEMES: Final = frozenset({"memory", "file", "sqlite", "kafka", "nats", "postgresql", "redis", "rabbitmq-stream"})
+SCHEMES: Final = frozenset(
+    {"memory", "file", "sqlite", "kafka", "nats", "postgresql", "redis", "rabbitmq-stream", "kinesis"}
+)
 CAPABILITIES: Final = frozenset(
     {
         *("append_each", "broker_time", "changed", "checks", "epoch", "one_bell", "readonly", "reassignment_bound"),

@@ -1,5 +1,5 @@
 """Real processes, real signals: leaders are killed and frozen, again and again, and no promise is broken: on SQLite, and on
-a real Kafka, Redis and RabbitMQ (mark `brokers`), by claims, by Fast NELI and by exclusive NELI.
+a real Kafka, Redis and RabbitMQ and an emulated Kinesis (mark `brokers`), by claims, by Fast NELI and by exclusive NELI.
 
 `PARES_ROUNDS` says how often (6; `make soak`: 50); unless it does, SQLite has one round of Fast NELI, and none of NELI. Each
 test ends with the same questions: did two believe at once, did a token fall, did a zombie write, and does every belief stand in
@@ -31,6 +31,7 @@ CASES = [
     ("neli", "kafka", *LONG),
     ("claims", "redis", *SHORT),
     ("claims", "rabbitmq", *LONG),
+    ("claims", "kinesis", 3.0, LONG[1]),
 ]
 """(protocol, ledger, session, rounds)"""
 if "PARES_ROUNDS" in os.environ:
@@ -56,6 +57,8 @@ def troupe(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Troupe]:
         url = request.getfixturevalue("redis_server").stream_url(f"t-{uuid.uuid4().hex}")
     if params["ledger"] == "rabbitmq":
         url = request.getfixturevalue("rabbit_server").stream_url(f"t-{uuid.uuid4().hex}")
+    if params["ledger"] == "kinesis":
+        url = request.getfixturevalue("moto").stream_url(f"t-{uuid.uuid4().hex}")
     troupe = Troupe(tmp_path, url, session, ROLES[protocol], protocol)
     yield troupe
     troupe.end()

@@ -276,7 +276,7 @@ def test_r23_each_of_half_a_group_that_dies_costs_the_same_whatever_its_size() -
 
         def outlive(crowd: Crowd = crowd, dead: list[str] = dead, watches: Any = watches, crew: Any = crew) -> None:
             for id in dead:
-                assert len(watches.survivors(crowd.world.members[id], crew)) == len(crew)
+                assert len(watches.survivors([crowd.world.members[id]], crew)) == len(crew)
 
         watched = steps(lambda crowd=crowd, me=me, alive=alive: to_watch(crowd.world, me, alive))
         taken.append([steps(bury), steps(outlive), watched])

@@ -11,7 +11,7 @@ from core_driver import WALL_US, A, Solo, once
 from pares.core.claims.duties import EAGER
 from pares.core.claims.protocol import Stage
 from pares.core.errors import ConfigError
-from pares.core.events import Lead, Live, Stop
+from pares.core.events import Lead, Live, Restart, Stop
 from pares.core.lease import MS, challenge_ns
 from pares.core.wire import forgetting
 from pares.core.wire import records as R
@@ -136,3 +136,18 @@ def test_newcomers_of_a_large_group_come_one_after_the_other() -> None:
     assert 100 < max(joined_after(200)) <= 202
     assert max(joined_after(300)) <= 252, "a quarter of a session at the most"
     assert set(joined_after(200, eligible=())) == {2}, "an administrator is not kept waiting"
+
+
+def test_r20_who_is_forgotten_before_it_has_read_its_own_join_begins_anew() -> None:
+    """On a machine that is too slow. Nobody has refused it."""
+    paper, (other,) = began("b~1", reads=2)
+    other.beat(v=2)
+    solo = Solo("A", paper=paper)
+    solo.fate = once("Join", "deaf")
+    solo.run(0.2)
+    assert solo.claims.stage is Stage.JOINING
+    other.write(R.Forget, of=solo.me, over=paper.end - 1, v=2)
+    solo.reading = True
+    solo.run(0.2)
+    assert isinstance(solo.ending, Restart)
+    assert "no longer knows" in solo.ending.why

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from core_machine import Machine
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pares.core.claims import decisions
+from pares.core.claims.fitness.appetite import GOOD, LEAST, Appetite
+from pares.core.claims.fitness.forming import FORMING
+from pares.core.claims.fitness.pace import Pace
+from pares.core.claims.protocol import Stage
 from pares.core.lease import MS
 
 MEMBERS, ROLES = 20, 100
@@ -13,7 +20,7 @@ SEEDS = range(1, 5)
 
 
 def overloaded() -> Machine:
-    """For eight sessions far slower than the session lets it be; then as it was for four more."""
+    """For eight sessions far slower than the session lets it be; then as it was for seven more."""
     machine = Machine(MEMBERS, ROLES)
     machine.run(3)
     assert machine.led == ROLES
@@ -21,7 +28,7 @@ def overloaded() -> Machine:
     machine.slower(150)
     machine.run(8)
     machine.slower(1)
-    machine.run(4)
+    machine.run(7)
     return machine
 
 
@@ -37,44 +44,69 @@ def test_r18_it_is_led_again_when_the_machine_is_quick_again_and_nobody_begins_a
 
 def test_r18_a_member_that_takes_the_late_for_dead_claims_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(decisions.Moves, "_at_most", lambda self, world, now: len(world.seats))
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late: seats)
     machine = overloaded()
     assert machine.counted["Claim"] > MEMBERS * ROLES // 2
 
 
-def slow_from_the_start(seed: int) -> Machine:
+def slow_from_the_start(seed: int, seconds: int) -> Machine:
     """On which all that begins at once takes longer than a session, and what has begun does not."""
-    machine = Machine(MEMBERS, 160, seed=seed)
-    machine.slower(25)
-    machine.run(18)
+    machine = Machine(40, 400, seed=seed)
+    machine.slower(6)
+    machine.run(seconds)
     return machine
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_r18_members_that_make_one_another_late_claim_less_until_they_are_not(seed: int) -> None:
-    machine = slow_from_the_start(seed)
-    assert machine.led == 160
+    machine = slow_from_the_start(seed, 12)
+    assert machine.led == 400
+    machine.run(4)
     before = machine.counted["terms"]
-    machine.run(5)
-    assert (machine.led, machine.counted["terms"]) == (160, before), "and nothing moves any more"
+    machine.run(4)
+    assert (machine.led, machine.counted["terms"]) == (400, before), "and nothing moves any more"
+    assert max(member.leads for member in machine.members) == 400 // 40
     assert machine.counted["restarts"] == 0
+    assert machine.counted["Role"] == 400, "one declares them all"
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_r18_members_that_claim_all_that_is_free_lead_little(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_r18_members_that_claim_all_that_is_free_are_late_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(decisions.Moves, "_at_most", lambda self, world, now: len(world.seats))
-    machine = slow_from_the_start(seed)
-    machine.run(5)
-    assert machine.led < 160 // 2
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late: seats)
+    machine = slow_from_the_start(1, 16)
+    assert machine.led < 400
+    assert machine.counted["Claim"] > 5 * 400
+
+
+def test_r18_in_a_small_group_with_few_seats_nothing_waits() -> None:
+    machine = Machine(3, 9)
+    machine.run(0.7)
+    assert machine.led == 9
+
+
+@pytest.mark.parametrize("members", [3, 60])
+def test_r18_a_group_that_comes_together_is_shared_out_once(members: int) -> None:
+    """Nobody claims what is about to be handed over."""
+    machine = Machine(members, 600)
+    machine.run(4)
+    assert machine.led == 600
+    assert max(member.leads for member in machine.members) == 600 // members
+    assert machine.counted["Transfer"] <= 600 // 10
+
+
+def test_r18_where_somebody_comes_again_and_again_the_others_wait_for_some_sessions_only() -> None:
+    machine = Machine(20, 300, last=12.0)
+    machine.run(FORMING + 2)
+    assert machine.led == 300, f"{len(machine.stages)} stages"
+    assert any(member.core.stage is not Stage.LIVE for member in machine.members), "and some are still to come"
 
 
 def test_r18_what_moves_for_balance_moves_a_part_at_a_time() -> None:
     """The first member leads everything when the others come."""
-    machine = Machine(MEMBERS, 300)
+    machine = Machine(MEMBERS, 300, first=2.0)
     machine.members[0].go()
     most = 0
-    while machine.now < 4_000 * MS:
+    while machine.now < 6_000 * MS:
         before = machine.counted["Transfer"]
         machine.run(0.005)
         most = max(most, machine.counted["Transfer"] - before)
@@ -82,3 +114,81 @@ def test_r18_what_moves_for_balance_moves_a_part_at_a_time() -> None:
     assert max(member.leads for member in machine.members) == 300 // MEMBERS
     assert machine.counted["Transfer"] > most >= 16
     assert most <= 300 // 8 + 16
+
+
+# One member's appetite -----------------------------------------------------------------------------------------------
+
+SESSION = 1000 * MS
+SHARE, SEATS = 16, 1600
+
+
+def fed(pace: Pace) -> Appetite:
+    """Of a member whose trips take ten milliseconds."""
+    pace.came_back(0, 10 * MS, held=False, for_lost=False)
+    return Appetite(1000, pace)
+
+
+def windows(appetite: Appetite, now: int, apart: int, count: int, *, late: bool) -> list[int]:
+    """What it may take at each of so many looks, and takes."""
+    found: list[int] = []
+    for number in range(count):
+        left = appetite.left(now + number * apart, SHARE, SEATS, late=late)
+        appetite.took(left)
+        found.append(left)
+    return found
+
+
+def test_r18_a_newcomer_takes_twice_as_much_each_quarter_of_a_session() -> None:
+    assert windows(fed(Pace(1000, SESSION)), SESSION, SESSION // 4, 6, late=False) == [4, 8, 16, 32, 64, 128]
+
+
+def test_r18_who_is_late_takes_one_seat_and_waits_twice_as_long_after_each() -> None:
+    appetite = fed(Pace(1000, SESSION))
+    taken = windows(appetite, SESSION, SESSION, 40, late=True)
+    at = [number for number, took in enumerate(taken) if took]
+    assert {took for took in taken if took} <= {1, 2}
+    gaps = [b - a for a, b in pairwise(at)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == 2**-LEAST
+
+
+def test_r18_what_was_too_much_is_not_tried_again_at_once() -> None:
+    appetite = fed(Pace(1000, SESSION))
+    assert windows(appetite, SESSION, SESSION // 4, 4, late=False) == [4, 8, 16, 32]
+    windows(appetite, 3 * SESSION, 1, 1, late=True)
+    again = windows(appetite, 4 * SESSION, SESSION, 12, late=False)
+    assert max(again[:GOOD]) <= 16
+    assert again == sorted(again)
+    assert again[-1] >= 16
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4 * SESSION), st.booleans()), max_size=60),
+    st.integers(0, 50),
+    st.integers(1, 5000),
+)
+def test_r18_it_may_take_something_after_some_sessions_at_most_and_never_more_than_there_is(
+    looks: list[tuple[int, bool]], share: int, seats: int
+) -> None:
+    appetite, now = fed(Pace(1000, SESSION)), SESSION
+    for wait, late in looks:
+        now += wait
+        left = appetite.left(now, share, seats, late=late)
+        assert 0 <= left <= seats
+        appetite.took(left)
+    assert appetite.left(now + (SESSION << -LEAST), share, seats, late=True) >= 1
+    assert appetite.left(now + (SESSION << -LEAST) + SESSION, share, seats, late=False) >= 1
+
+
+def test_r18_who_looks_later_than_it_wanted_to_is_late() -> None:
+    pace = Pace(1000, SESSION)
+    pace.came_back(0, 10 * MS, held=False, for_lost=False)
+    pace.wakes_at(SESSION)
+    pace.woke(SESSION + SESSION // 4)
+    assert pace.unhurried(2 * SESSION, SESSION)
+    pace.wakes_at(3 * SESSION)
+    pace.woke(3 * SESSION + SESSION // 4 + 1)
+    assert not pace.unhurried(4 * SESSION, SESSION)
+    assert pace.unhurried(5 * SESSION, SESSION)
+    pace.woke(9 * SESSION)
+    assert pace.unhurried(9 * SESSION, SESSION), "it did not want to look at all"

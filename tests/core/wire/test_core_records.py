@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core.errors import ConfigError
+from pares.core.nesting import MAX_DEPTH
 from pares.core.wire import records as R
 from pares.core.wire.records import BadRecord, decode, encode
 
@@ -254,7 +255,7 @@ def nested(depth: int, opening: bytes = b"[", closing: bytes = b"]", kind: bytes
     return b'{"x":' + inner + b',"k":"' + kind + b'","v":1,"g":"g","m":"a~1","n":1,"b":1,"s":250}'
 
 
-DEEP = R.MAX_DEPTH - 1
+DEEP = MAX_DEPTH - 1
 
 
 HOSTILE: list[tuple[bytes, str]] = [
@@ -283,9 +284,9 @@ HOSTILE: list[tuple[bytes, str]] = [
     (a_record("join", name="a", session=1e300), "bad field"),
     (b'{"k":"beat","k":"leave",' + raw(**ENVELOPE)[1:], "bad field"),
     (nested(DEEP, kind=b"beat"), "bad field"),
-    (nested(2 * R.MAX_DEPTH), "nested too deep"),
-    (nested(2 * R.MAX_DEPTH, b'{"y":', b"}"), "nested too deep"),
-    (nested(R.MAX_DEPTH, b'[{"y":', b"}]"), "nested too deep"),
+    (nested(2 * MAX_DEPTH), "nested too deep"),
+    (nested(2 * MAX_DEPTH, b'{"y":', b"}"), "nested too deep"),
+    (nested(MAX_DEPTH, b'[{"y":', b"}]"), "nested too deep"),
     (nested(30_000), "nested too deep"),
     (nested(30_000, kind=b"beat"), "nested too deep"),
     (b"[" * 60_000, "nested too deep"),
@@ -383,7 +384,7 @@ def test_no_payload_takes_long_to_judge(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [nested(DEEP), nested(2 * R.MAX_DEPTH), nested(10, kind=b"beat"), nested(200), a_record("beat")]
+    "payload", [nested(DEEP), nested(2 * MAX_DEPTH), nested(10, kind=b"beat"), nested(200), a_record("beat")]
 )
 def test_the_answer_does_not_depend_on_how_deep_the_readers_stack_is(payload: bytes) -> None:
     """R11: a limit on recursion would put readers that call from different depths into different worlds."""
@@ -401,6 +402,18 @@ def test_the_answer_does_not_depend_on_how_deep_the_readers_stack_is(payload: by
     thread.start()
     thread.join()
     assert seen == {repr(usual)}
+
+
+def test_r23_the_same_list_of_roles_is_read_once() -> None:
+    """Hundreds state it, and each reader reads all of them."""
+    names = tuple(f"r{n}" for n in range(1000))
+    said: dict[str, Any] = {"name": "a", "session": 100, "eligible": names}
+    one, two = (decode(encode(R.Join(**ENVELOPE | {"m": m}, **said))) for m in ("a~1", "b~1"))
+    assert isinstance(one, R.Join)
+    assert isinstance(two, R.Join)
+    assert one.eligible == names
+    assert one.eligible is two.eligible
+    assert encode(one) == encode(R.Join(**ENVELOPE, **said))
 
 
 def test_encode_refuses_what_nobody_would_count() -> None:

@@ -30,9 +30,10 @@ from msgspec import Struct
 from pares.core import reasons
 from pares.core.claims.duties import EAGER
 from pares.core.claims.fitness.appetite import Appetite
-from pares.core.claims.fitness.pace import Pace
+from pares.core.claims.fitness.forming import Forming, is_large
+from pares.core.claims.fitness.pace import NEVER, Pace
 from pares.core.claims.placement import Targets, place
-from pares.core.claims.silence import NEVER, Stopwatches
+from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.lease import MS
 from pares.core.wire.changes import Change
@@ -74,7 +75,9 @@ class Moves:
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         self.me = me
         self._pace = pace
-        self._step = _step(session_ms)
+        self._session = session_ms * MS
+        self.step = _step(session_ms)
+        """How long each of those in line waits for the one before it."""
         self._watches = watches
         self._tenures = tenures
         self._targets = Targets(lambda *args, **named: self.placing(*args, **named))
@@ -94,6 +97,11 @@ class Moves:
         self._spare: list[Take] = []
         """Seats that others were to claim: they had their time, and have not."""
         self._appetite = Appetite(session_ms, pace)
+        self._forming = Forming(session_ms, watches)
+        self._look_again_at = 0
+        """When a member that may claim only some looks again for what it could claim."""
+        self._balance_again_at = 0
+        """When a member of a large group looks again for what it could hand over for balance."""
         self._spare_at = 0
         """When it may claim the next of them."""
         self.wakes: list[int] = []
@@ -114,9 +122,10 @@ class Moves:
             self.wakes.append(self._watches.next_overdue)
         if world.shape != self._shape:
             self._shape = world.shape
-            self._free = sorted(s.seat for s in world.seats.values() if s.holder is None)
-            free = set(self._free)
-            self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
+            self._free = sorted(seat for seat, state in world.seats.items() if state.holder is None)
+            if self._takeable:
+                free = set(self._free)
+                self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
 
     def target(self, world: World, now: int) -> dict[Seat, str | None]:
         """Placement as this member sees it now: who is designated for what."""
@@ -173,7 +182,14 @@ class Moves:
 
     def in_line(self, since: int, now: int) -> bool:
         """Whether it is this member's turn at what anybody might do since `since`."""
-        return self.due(since + self.line() * self._step, now)
+        return self.due(since + self.line() * self.step, now)
+
+    def behind_the_first(self, world: World) -> int:
+        """How long those that joined before this member have for what takes long: a few of this member's round trips each. [of
+        those that come all at once, each knows of no other that would be before it in the usual line]"""
+        mine = world.members[self.me].joined
+        place = sum(world.members[id].joined < mine for id in self.crew)
+        return place * max(self.step, 2 * (self._pace.trip or 0))
 
     # Claims ----------------------------------------------------------------------------------------------------------
 
@@ -184,9 +200,10 @@ class Moves:
         if most == 0:
             return []
         found = self._takes_free(world, me, now, most) if self._free else []
-        for id in world.held if self._silent else ():
-            if id in self._silent:
-                found += self._takes_silent(world, me, world.members[id], now)
+        silent = [world.members[id] for id in world.held if id in self._silent] if self._silent else []
+        # In a large group: those that have outlived all of them. [where hundreds are late, all seats are placed for each]
+        for holders in [silent] if silent and len(world.members) > EAGER else [[holder] for holder in silent]:
+            found += self._takes_silent(world, me, holders, now)
         found += self._part_of_spare(world, now)
         # A claim by silence needs a look at the log that began when the silence had run out (R21): here it is asked for.
         if self._watches.next_silent < NEVER:
@@ -201,16 +218,34 @@ class Moves:
         """How many seats this member may claim now (R18)."""
         if len(world.members) <= EAGER:
             return len(world.seats)
-        share, late = -(-len(world.seats) // len(world.members)), now < self._watches.late_until(world, now)
-        most = self._appetite.left(now, share, len(world.seats), late=late)
+        most = self._left(world, now)
         if most < len(world.seats):
             self.wakes.append(max(now + 1, self._appetite.more_at))
+            if most == 0 or not self.due(self._look_again_at, now):
+                return 0
+            self._look_again_at = self._appetite.more_at
         return most
 
+    def _left(self, world: World, now: int) -> int:
+        """How much more this member's appetite lets it claim, or move, now."""
+        share = -(-len(world.seats) // len(world.members))
+        return self._appetite.left(now, share, len(world.seats), late=self.hurried(world, now))
+
+    def hurried(self, world: World, now: int) -> bool:
+        """Whether this member, of a large group, is late itself: then all may be, and what can wait waits (R18)."""
+        if len(world.members) <= EAGER:
+            return False
+        return now < self._watches.late_until(world, now) or not self._pace.unhurried(now, self._session)
+
     def _takes_free(self, world: World, me: MemberState, now: int, most: int) -> list[Take]:
+        free = self._free
+        if not self.due(self._forming.until(world, now), now):
+            free = [seat for seat in free if world.seats[seat].token]
+        if not free:
+            return []
         target = self.target(world, now)
         found: list[Take] = []
-        for seat in self._free:
+        for seat in free:
             if len(found) >= most:
                 break
             designated = self.designated(world, target.get(seat), seat)
@@ -222,32 +257,33 @@ class Moves:
                 continue
             if designated != self.me and world.seats[seat].avoid == self.me:
                 continue  # stepped down from, and somebody else could have it (R13)
-            wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self._step)
+            wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self.step)
             if self.due(since + wait, now):
                 (found if designated == self.me else self._spare).append(Take(seat, None))
         return found
 
-    def _takes_silent(self, world: World, me: MemberState, holder: MemberState, now: int) -> list[Take]:
-        crew = self._survivors(holder)
+    def _takes_silent(self, world: World, me: MemberState, holders: list[MemberState], now: int) -> list[Take]:
+        crew = self._survivors(holders)
         target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
         crew = crew or self.crew
         found: list[Take] = []
-        # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
-        step = max(self._step, _step(holder.session_ms))
-        for seat in sorted(world.held[holder.id]):
-            at = self._watches.claimable_at(seat, holder)
-            if self._watches.seen_until(now) < at:
-                self.wakes.append(max(now, at))
-                continue
+        for holder in holders:
+            # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
+            step = max(self.step, _step(holder.session_ms))
             over = (holder.id, holder.offset)
-            designated = self.designated(world, target.get(seat), seat)
-            if designated is None:
-                if self.due(at + (1 + self.line()) * step, now):
-                    found.append(Take(seat, over, free=True))
-            elif may_take(world, me, seat):
-                wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
-                if self.due(at + wait, now):
-                    (found if designated == self.me else self._spare).append(Take(seat, over))
+            for seat in sorted(world.held[holder.id]):
+                at = self._watches.claimable_at(seat, holder)
+                if self._watches.seen_until(now) < at:
+                    self.wakes.append(max(now, at))
+                    continue
+                designated = self.designated(world, target.get(seat), seat)
+                if designated is None:
+                    if self.due(at + (1 + self.line()) * step, now):
+                        found.append(Take(seat, over, free=True))
+                elif may_take(world, me, seat):
+                    wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
+                    if self.due(at + wait, now):
+                        (found if designated == self.me else self._spare).append(Take(seat, over))
         return found
 
     def _part_of_spare(self, world: World, now: int) -> list[Take]:
@@ -258,17 +294,17 @@ class Moves:
             return spare
         if not spare or not self.due(self._spare_at, now):
             return []
-        self._spare_at = now + self._pace.gap(MIN_STEP_MS * MS, self._step)
+        self._spare_at = now + self._pace.gap(MIN_STEP_MS * MS, self.step)
         self.wakes.append(self._spare_at)
         first = self.line() * most % len(spare)
         return (spare[first:] + spare[:first])[:most]
 
-    def _survivors(self, holder: MemberState) -> frozenset[str]:
-        """Those of the crew that have outlived the holder, for all that this member knows (R20). If there are any it is one of
-        them itself, whatever it wrote last. Stopwatches run apart, so members differ in what they read after the holder's next
-        record was due; but each of them lives, and so the first in line of all that they name knows that it is the first. [each
-        of two leaves the seat to the other, or frees what it could have taken itself]"""
-        found = self._watches.survivors(holder, self.crew)
+    def _survivors(self, holders: list[MemberState]) -> frozenset[str]:
+        """Those of the crew that have outlived these holders, for all that this member knows (R20). If there are any it is one
+        of them itself, whatever it wrote last. Stopwatches run apart, so members differ in what they read after the holder's
+        next record was due; but each of them lives, and so the first in line of all that they name knows that it is the
+        first. [each of two leaves the seat to the other, or frees what it could have taken itself]"""
+        found = self._watches.survivors(holders, self.crew)
         return found | {self.me} if found and self.me not in found and self.me in self.crew else found
 
     def designated(self, world: World, wanted: str | None, seat: Seat) -> str | None:
@@ -303,22 +339,34 @@ class Moves:
         target: dict[Seat, str | None] = {}
         if closing:
             target = self.others(world, now)
-        elif now >= settled or len(world.members) <= EAGER or self._must_move(world, tenures):
+        elif not is_large(world) or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
-        else:
-            # Until then nothing moves for balance. [each that comes to hundreds has all of them place all seats]
-            self.wakes.append(settled)
+        elif self.due(max(settled, self._balance_again_at), now) and self._at_once(world, now):
+            # Nothing moves for balance before that. [each that comes has all of hundreds place hundreds of seats]
+            self._balance_again_at = now + self._pace.gap(
+                self._session if self.hurried(world, now) else self.step, self._session
+            )
+            target = self._place(world, now, self._watches.heard(self.alive), frozenset())
         found: list[Give] = []
-        moved, most = 0, _at_once(world)
+        moved, most = 0, self._at_once(world, now)
         # While terms are on their way, placement still counts them as this member's: nothing more is moved for balance.
         if len(tenures) < len(self._tenures.by_seat):
-            settled = max(settled, now + self._step)
+            settled = max(settled, now + self.step)
         for tenure in tenures:
             give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
             if give is not None and (give.why != reasons.BALANCE or moved < most):
                 moved += give.why == reasons.BALANCE
                 found.append(give)
+        self._appetite.took(moved)
         return found
+
+    def _at_once(self, world: World, now: int) -> int:
+        """How many seats this member moves for balance before these have arrived. [the first member leads everything when the
+        others come, and hands over all but its share: a burst that makes each of a large group lose what it leads]"""
+        if len(world.members) <= EAGER:
+            return len(world.seats)
+        most = max(MOST_SPARE, len(world.seats) // 8)
+        return min(most, self._left(world, now)) if self.hurried(world, now) else most
 
     def _must_move(self, world: World, tenures: Iterable[Tenure]) -> bool:
         """Whether any of these is to go elsewhere, however the group is balanced."""
@@ -388,12 +436,6 @@ class Moves:
 def _step(session_ms: int) -> int:
     """How long each of those in line waits for the one before it."""
     return max(MIN_STEP_MS, session_ms // 8) * MS
-
-
-def _at_once(world: World) -> int:
-    """How many seats a member moves for balance before these have arrived. [the first member leads everything when the others
-    come, and hands over all but its share: a burst that makes each of a large group lose what it leads]"""
-    return max(MOST_SPARE, len(world.seats) // 8) if len(world.members) > EAGER else len(world.seats)
 
 
 def _one_a_role(takes: list[Take]) -> list[Take]:

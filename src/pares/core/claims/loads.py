@@ -80,6 +80,16 @@ class Loads:
     def relative(self, member: str) -> float:
         return self.load[member] / self.of[member].weight
 
+    def even(self, lightest: float, little: float) -> bool:
+        """Whether nothing of this weight, or more, would make the greater of two loads smaller, whichever two of one rank."""
+        most: dict[int, float] = {}
+        least: dict[int, float] = {}
+        for kind in self.kinds:
+            if kind.order:
+                rank, top, low = kind.rank, kind.order[-1][0] / kind.weight, (kind.order[0][0] + lightest) / kind.weight
+                most[rank], least[rank] = max(most.get(rank, top), top), min(least.get(rank, low), low)
+        return all(least[rank] + little >= most[rank] for rank in most)
+
     def least(
         self,
         role: str,

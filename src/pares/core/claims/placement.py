@@ -98,8 +98,8 @@ class _Placement:
         self.named: dict[str, list[str]] = {}
         for m in self.crew:
             self.named.setdefault(m.name, []).append(m.id)
-        self.seats = [s for s in world.seats.values() if world.open(s.seat) and not world.paused(s.role)]
-        self.seats.sort(key=lambda s: s.seat)
+        takes = [seat for seat in sorted(world.seats) if world.open(seat)]
+        self.seats = [world.seats[seat] for seat in takes if not (world.pauses and world.paused(seat[0]))]
         self.target: dict[Seat, str | None] = {}
         self.in_role: dict[str, list[str]] = {}
         self.holders: dict[str, set[str]] = {}
@@ -113,26 +113,20 @@ class _Placement:
             self.spread = Loads(self.crew, self.rank, self.able, places=True)
 
     def run(self) -> dict[Seat, str | None]:
-        wanting: list[SeatState] = []
-        load = dict.fromkeys(self.by_id, 0.0)
+        load, roles = dict.fromkeys(self.by_id, 0.0), self.world.roles
         for seat in self.world.seats.values():
             if seat.holder is not None:
                 self.holders.setdefault(seat.role, set()).add(seat.holder)
-        for seat in self.seats:
-            if self._keeps(seat):
-                holder = seat.holder or ""
-                self._enter(seat, holder)
-                load[holder] += self._weight(seat)
-            else:
-                wanting.append(seat)
+        wanting = self._keep(load)
         self.loads.begin(load)
         if self.spread is not self.loads:
             self.spread.begin(load)
         # What is held goes to its place first: a seat that was just given must not be taken away again.
         self._prefer()
-        wanting.sort(key=lambda s: (-self._weight(s), s.seat))
+        wanting.sort(key=lambda s: -roles[s.role].weight)  # of one weight: as they are sorted already
         for seat in wanting:
-            self._choose(seat)
+            if not self._choose_plainly(seat):
+                self._choose(seat)
         # Seats that nobody keeps move at no cost, so they are balanced first; and until nothing more follows from it, for
         # what comes out must be what would come out again once everybody has followed it.
         fixed = self.restarted
@@ -141,17 +135,26 @@ class _Placement:
             pass
         return self.target
 
+    def _keep(self, load: dict[str, float]) -> list[SeatState]:
+        """Enters holders that may stay: they can hold what they hold, and nobody asked for it to go elsewhere. Returns the
+        other seats. Written out, and without calls: there may be ten thousand."""
+        wanting: list[SeatState] = []
+        roles, able, target, in_role = self.world.roles, self.able, self.target, self.in_role
+        for seat in self.seats:
+            holder, role = seat.holder, seat.role
+            stays = holder in able and ((of := able[holder]) is None or role in of)
+            if holder is None or not stays or (seat.asked is not None and self._asked(seat)):
+                wanting.append(seat)
+            else:
+                target[role, seat.index] = holder
+                in_role.setdefault(role, []).append(holder)
+                load[holder] += roles[role].weight
+        return wanting
+
     # Where a seat may go ---------------------------------------------------------------------------------------------
 
     def _weight(self, seat: SeatState) -> float:
         return self.world.roles[seat.role].weight
-
-    def _keeps(self, seat: SeatState) -> bool:
-        """Whether the holder may stay: it can hold it, and nobody asked for the seat to go elsewhere."""
-        holder = seat.holder
-        if holder not in self.by_id or not self._able(holder, seat.role):
-            return False
-        return seat.asked is None or not self._asked(seat)
 
     def _asked(self, seat: SeatState) -> list[MemberState]:
         """The members that could take a seat that was asked for."""
@@ -230,6 +233,22 @@ class _Placement:
         self.in_role[seat.role].remove(before)
         self._put(seat, member)
 
+    def _choose_plainly(self, seat: SeatState) -> bool:
+        """What `_choose` does, for the only seat of a role, of which nothing else is to be thought. Whether it is such a
+        seat."""
+        role = seat.role
+        if seat.asked is not None or seat.avoid is not None or role in self.in_role or self.world.roles[role].seats > 1:
+            return False
+        if self._lost_by(seat) in self.named or not self.by_id.keys().isdisjoint(self.holders.get(role, ())):
+            return False
+        weight = self.world.roles[role].weight
+        found = self.loads.least(role, weight, NOBODY)
+        if found is None:
+            self.target[role, seat.index] = None
+        else:
+            self._put(seat, found[1])
+        return True
+
     def _choose(self, seat: SeatState) -> None:
         """A seat without a holder that can stay. The dead holder's namesake comes first: it is a restart (R8)."""
         self.target[seat.seat] = None
@@ -295,6 +314,8 @@ class _Placement:
     def _balance(self, movable: list[SeatState]) -> bool:
         """Moves a seat from who has more to who has less, as long as that makes the greater of the two loads smaller. Whether
         anything was moved."""
+        if not movable or self.loads.even(min(map(self._weight, movable)), EPSILON):
+            return False
         held: dict[str, list[SeatState]] = {}
         for seat in movable:
             held.setdefault(self.target[seat.seat] or "", []).append(seat)

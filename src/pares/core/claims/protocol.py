@@ -12,8 +12,7 @@ The order of things in every step is part of the protocol:
 A record of unknown outcome is never repeated. What it was to achieve is looked at again, and if still due it is written as a
 new record: a beat with a new number, a release with the same token (R4, R5).
 
-This file has the way in and out: reading, joining, answers, being over. What a member that is in the group does at a tick is
-in `tick`.
+This file has the way in and out: reading, joining, answers, being over. What a member of the group does is in `tick`.
 """
 
 from __future__ import annotations
@@ -178,9 +177,7 @@ class Claims:
             effects.append(ev.Moved(changes))
             self._warn_of_namesakes(changes, effects)
         if self.stage is Stage.LIVE and self.me not in reader.world.members:
-            # By its own leave, or because the others took it for dead, forgot it, or began the log anew.
-            end = self.living.ending if self.tenures.left else ev.Restart("the group no longer knows this member")
-            self._over(end, "no longer in the group", now, effects)
+            self._gone(now, effects)
         elif reader.state is State.FOLDING:
             effects += self.tenures.update(reader.world, self.outbox.sent, changes, now)
             self.tenures.still_here(reader.position)
@@ -234,6 +231,11 @@ class Claims:
     def _jumped(self, event: ev.Jumped, now: int, effects: list[ev.Effect]) -> None:
         self._over(ev.Restart(event.why), event.why, now, effects)
 
+    def _gone(self, now: int, effects: list[ev.Effect]) -> None:
+        """By its own leave, or because the others took it for dead, forgot it, or began the log anew."""
+        end = self.living.ending if self.tenures.left else ev.Restart("the group no longer knows this member")
+        self._over(end, "no longer in the group", now, effects)
+
     def _over(self, end: ev.Effect, why: str, now: int, effects: list[ev.Effect]) -> None:
         """This incarnation is over: beliefs first, then the word to the runtime."""
         self.stage = Stage.OVER
@@ -275,11 +277,9 @@ class Claims:
     # Acting ----------------------------------------------------------------------------------------------------------
 
     def _tick(self, event: ev.Tick, now: int, effects: list[ev.Effect]) -> None:
-        wakes: list[int] = []
+        self.living.pace.woke(now)
         effects += self.tenures.overdue_barriers(now)
-        for tenure in self.tenures.by_seat.values():
-            if tenure.phase is Phase.STOPPING:
-                wakes.append(tenure.barrier_until)
+        wakes = [t.barrier_until for t in self.tenures.by_seat.values() if t.phase is Phase.STOPPING]
         if self.tenures.by_seat and now < self.until:
             wakes.append(self.until)
         if self.outbox.in_flight is None:
@@ -288,7 +288,7 @@ class Claims:
             else:
                 self._act(event.wall_us, now, effects, wakes)
         if wakes and self.stage is not Stage.OVER:
-            effects.append(ev.Wake(min(wakes)))
+            effects.append(ev.Wake(self.living.pace.wakes_at(min(wakes))))
 
     def _act(self, wall_us: int, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
         if self.stage is Stage.READING:
@@ -384,6 +384,8 @@ class Claims:
             self.stage = Stage.LIVE
             self.living.begin(now)
             effects.append(ev.Live())
+        elif self.me in world.gone:  # it had joined, and was forgotten before it read of that
+            self._gone(now, effects)
         elif self.outbox.quiet and self.outbox.idle and self.reader.entered:
             self.stage = Stage.READING
             self._refusals += self._join_stands

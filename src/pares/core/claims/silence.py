@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from pares.core.claims.duties import EAGER
+from pares.core.claims.fitness.pace import NEVER
 from pares.core.lease import MS, challenge_ns, shared_ns
-from pares.core.wire.changes import Change, MemberJoined, SeatChanged
+from pares.core.wire.changes import Change, MemberJoined, RoleChanged, SeatChanged
 from pares.core.wire.records import AT_ONCE, Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
 
-NEVER: Final = 1 << 63
+NEVER_SEEN: Final = -NEVER
 NO_STAMPS: Final[Mapping[int, int | None]] = {}
 Made: TypeAlias = tuple[int, int | None]
 """When a record was read, and its stamp if there is one."""
@@ -77,6 +78,8 @@ class Stopwatches:
         self._silent: frozenset[str] = frozenset()
         self._stale = self._stale_silence = True
         """Something was read since that was found out."""
+        self.joined_at = self.declared_at = 0
+        """When the last join was read, and the last role that somebody declared, of those that are new."""
         self._roll: tuple[Iterable[str], int, frozenset[str]] | None = None
         """Of members that were asked for: when the one was heard of that was heard of longest ago, and who they are."""
         self._late_until = 0
@@ -112,6 +115,9 @@ class Stopwatches:
         for change in changes:
             if type(change) is MemberJoined:
                 self._doubt_namesakes(world, change)
+                self.joined_at = self.joined_at if past else now
+            elif type(change) is RoleChanged:
+                self.declared_at = self.declared_at if past else now
             elif type(change) is SeatChanged:
                 stamp = stamps.get(change.offset)
                 self._seats[change.seat] = (now, None) if stamp is None or stamp > now else (now, stamp)
@@ -178,25 +184,27 @@ class Stopwatches:
         again but does not read yet is given its share, and does not know of it]"""
         return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.words > 1))
 
-    def survivors(self, holder: MemberState, among: Iterable[str]) -> frozenset[str]:
-        """Those that have written something after the silent holder's next record was due: they have outlived it (R20). A
-        member that died with it has not. What is read seldom, and bears no stamp, may be older by the time from one look to
-        the next."""
-        seen = self._members.get(holder.id)
-        if seen is None:
-            return frozenset()
-        quarter = holder.session_ms // 4 * MS
-        after = seen.at + min(holder.due_ms * MS, quarter)
-        seldom = quarter if len(self._members) > EAGER else 0
+    def survivors(self, holders: Iterable[MemberState], among: Iterable[str]) -> frozenset[str]:
+        """Those that have written something after each of these silent holders' next record was due: they have outlived them
+        (R20). A member that died with them has not. What is read seldom, and bears no stamp, may be older by the time from one
+        look to the next."""
+        after, late = NEVER_SEEN, NEVER_SEEN
+        for holder in holders:
+            seen = self._members.get(holder.id)
+            if seen is None:
+                return frozenset()
+            quarter = holder.session_ms // 4 * MS
+            due = seen.at + min(holder.due_ms * MS, quarter)
+            after, late = max(after, due), max(late, due + (quarter if len(self._members) > EAGER else 0))
         if self._roll is None or self._roll[0] is not among:
             known = {id: it.at for id in among if (it := self._members.get(id))}
             self._roll = (among, min(known.values(), default=0), frozenset(known))
-        if self._roll[1] > after + seldom:
+        if self._roll[1] > late:
             return self._roll[
                 2
             ]  # all of them, as after most deaths. [each of the dead costs a look at each of the living]
         found = ((id, self._members.get(id)) for id in among)
-        return frozenset(id for id, it in found if it and it.at > after + (seldom if it.stamp is None else 0))
+        return frozenset(id for id, it in found if it and it.at > (late if it.stamp is None else after))
 
     def wrote_since(self, member: str, at: int) -> bool:
         """Whether something of it was written, or read, after `at`."""

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core import reasons
-from pares.core.claims.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
+from pares.core.claims.declaring import Declaring
 from pares.core.claims.duties import Rings, beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.fitness.readiness import Readiness
@@ -71,8 +71,7 @@ class Living:
         self._marks: dict[Seat, tuple[int, int]] = {}
         """(token, mark) that the world does not show yet."""
         self._wall_us = 0
-        self._live_at = 0
-        self._undeclared = {role.name: role for role in config.roles}
+        self.declaring = Declaring(config, reader, outbox, self.moves, watches)
         self.routine = False
         """All that was written at the last tick is beats that were due, and nothing waits for them to come back."""
         self._watch_key: object = None
@@ -80,7 +79,7 @@ class Living:
 
     def begin(self, now: int) -> None:
         """The join has counted."""
-        self._live_at = now
+        self.declaring.begin(now)
         self.snapshotting.begin(now)
 
     @property
@@ -111,6 +110,7 @@ class Living:
         """What was read up to here has been folded (`Stopwatches.read`)."""
         self.watches.read(self.reader.world, changes, now, past=past, stamps=stamps)
         self.moves.read(self.reader.world, changes)
+        self.declaring.read(changes, now)
 
     def came_back(self, sent_at: int, now: int) -> None:
         """A record of this member's, handed over at `sent_at`, was read back."""
@@ -234,7 +234,7 @@ class Living:
         self._forget(now)
         if self.readiness.able and not me.draining:
             self._claim(now)
-        self._declare(now, effects)
+        self.declaring.act(now, effects)
         self._end_pauses(now)
         self.snapshotting.act(now, wakes)
 
@@ -329,8 +329,8 @@ class Living:
         world, alive = self.reader.world, self.moves.alive
         if len(world.members) - len(alive) <= forgetting.KEPT or not self.readiness.can_say(world):
             return
-        if not self.pace.well:  # the others are as late as itself, for all that it can tell
-            return
+        if not self.pace.well or now < self.watches.late_until(world, now):
+            return  # the others are as late as itself, for all that it can tell
         silent = self.watches.silent(world, now, standby_ms(0, len(alive)))
         for (_, id), (since, _) in zip(silent, silent[forgetting.KEPT :], strict=False):
             if self.moves.in_line(since, now) and self.outbox.room():
@@ -343,33 +343,6 @@ class Living:
             self._write(records.Claim, now, seat=take.seat, over=take.over, free=take.free)
 
     # For the group ---------------------------------------------------------------------------------------------------
-
-    def _declare(self, now: int, effects: list[ev.Effect]) -> None:
-        """Roles that this member was made with and that the group does not know yet: once in its life."""
-        world = self.reader.world
-        if not self._undeclared:
-            return
-        missing = [r for name, r in self._undeclared.items() if name not in world.roles or world.roles[name].removed]
-        if not missing:
-            if self._say_asked(now, effects):
-                self._undeclared = {}
-        elif self.moves.in_line(self._live_at, now):
-            for role in missing:
-                if not self.outbox.room():
-                    return
-                fields: dict[str, Any] = {"seats": role.seats, "weight": role.weight, "spread": role.spread}
-                self._write(records.Role, now, name=role.name, **fields)
-
-    def _say_asked(self, now: int, effects: list[ev.Effect]) -> bool:
-        """Where the roles that it was made with have other seats it says so, to its user and in the log. Whether there was room
-        for it."""
-        if not self.outbox.room():
-            return False
-        differ = differing(self._undeclared.values(), self.reader.world.roles)
-        if differ:
-            self._write(records.Asked, now, roles=tuple((found.role, found.asked) for found in differ))
-        effects += [ev.Report("seats", found.sentence) for found in differ]
-        return True
 
     def _end_pauses(self, now: int) -> None:
         """A pause ends when this member's own stopwatch has measured its length since reading it (R14)."""

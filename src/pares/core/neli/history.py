@@ -196,10 +196,13 @@ class Chronicle:
         return [((role, self._index), t) for t in self._led.values() if not t.heir for role in t.roles]
 
     def finish(self) -> list[Happening]:
-        """What the end of the log adds: terms that a successor ended without a record of their own."""
+        """What the log's end adds as it is now: terms that a successor ended without a record of their own. Changes nothing,
+        so that feeding may go on."""
         found: list[Happening] = []
         for tenancy in [t for t in self._led.values() if t.heir]:
-            self._over(tenancy, tenancy.heir, tenancy.heir_ms, tenancy.heir_member, "silent", "", None, found)
+            at = (tenancy.heir, tenancy.heir_ms, tenancy.heir_member)
+            for role in [role for role, told in tenancy.roles.items() if told]:
+                found.append(Over((role, self._index), tenancy, *at, "silent", ""))
         return found
 
     # Members -------------------------------------------------------------------------------------------------------------

@@ -124,8 +124,7 @@ def _sign_of_life(world: World, offset: int, record: AnyRecord | Unknown) -> Mem
     """Notes the record as its sender's last one, if it counts (R2). Returns the sender then."""
     member = sender(world, record)
     if member is not None:
-        member.n, member.offset, member.due_ms = record.n, offset, record.s
-        member.count = world.count + 1
+        member.n, member.offset, member.due_ms, member.count = record.n, offset, record.s, world.count + 1
     return member
 
 
@@ -188,8 +187,7 @@ def _shrink(world: World, offset: int, role: RoleState, changes: list[Change]) -
 def _held_by(world: World, member: MemberState, seat: Seat, token: int) -> SeatState | None:
     """The seat, if the member holds it by this very term: records of another term have no effect (R5)."""
     state = world.seats.get(seat)
-    same = state is not None and state.holder == member.id and state.token == token
-    return state if same else None
+    return state if state is not None and state.holder == member.id and state.token == token else None
 
 
 def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
@@ -201,11 +199,13 @@ def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
 
 def raise_marks(world: World, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
     """As `_held_by` and `_raise_mark` of each, without the detour: consumers write hardly anything but beats with marks."""
+    seats, id, note = world.seats, member.id, world.marked if world.ahead or world.ranges else world.moved.add
     for role, index, token, mark in marks:
-        seat = world.seats.get(key := (role, index))
-        if seat is not None and mark > seat.mark and seat.token == token and seat.holder == member.id:
+        seat = seats.get(key := (role, index))
+        if seat is not None and mark > seat.mark and seat.token == token and seat.holder == id:
             seat.mark = mark
-            world.marked(key)
+            note(key)
+    world.version += 1
 
 
 def _remove_member(

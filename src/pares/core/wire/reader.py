@@ -38,6 +38,14 @@ KEPT_REFUSED: Final = 1000
 NO_PLACE: Final = "no place"
 """What stands for the hash of a reader's world where it kept none, since to it that is no place."""
 
+KEEP: Final = frozenset(
+    (
+        *(records.Claim, records.Release, records.Transfer, records.Take, records.Done, records.Ahead, records.Range),
+        *(records.Did, records.Role, records.Ask, records.Asked, records.Pause, records.Resume, records.Rewind),
+    )
+)
+"""Kinds that change neither who is in the world, nor its base, nor where its next place is, unless by their version."""
+
 EntryLike = tuple[int, int, bytes]
 
 
@@ -269,10 +277,11 @@ class Reader:
                     if type(record) is records.Genesis and self.entered:
                         self._stranger(offset, record)
                     continue
-                self._counted(offset, record)
                 if record.m == member:
                     self.mine.append((offset, record.n, payload))
-                members, base, newest, me, due = world.quick_view(member)
+                if type(record) not in KEEP or record.v > newest:
+                    self._counted(offset, record)
+                    members, base, newest, me, due = world.quick_view(member)
                 if world.count < due and type(record) is not records.Join:
                     continue
             self._place(offset, record, changes)

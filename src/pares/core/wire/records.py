@@ -23,12 +23,14 @@ record of version 2 has counted (`World.in_force`)."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, TypeAlias, get_args
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pares.core.errors import ConfigError
+from pares.core.nesting import MAX_DEPTH, shallow
 
 VERSION: Final = 2
 """The format version that this code writes."""
@@ -40,7 +42,6 @@ READS: Final = 2
 MAX_RECORD: Final = 64 * 1024
 MAX_SNAPSHOT: Final = 1024 * 1024
 MAX_PARTS: Final = 1024
-MAX_DEPTH: Final = 16
 MAX_INT: Final = 2**53
 MAX_BASE: Final = 2**52
 """A base and an offset below it make a token that a record can carry; in microseconds it is reached in 2112."""
@@ -107,6 +108,18 @@ class Genesis(Record, tag="genesis"):
     over: Int | None = None
 
 
+_read_names = msgspec.json.Decoder(tuple[Name, ...] | None).decode
+
+
+@lru_cache(maxsize=64)
+def _names(stated: bytes) -> tuple[str, ...] | None:
+    """The same value for the same bytes."""
+    try:
+        return _read_names(stated)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(f"eligible: {error}") from None
+
+
 class Join(Record, tag="join"):
     """A member makes itself known (R4, R7, R11). `eligible` None: every role; empty: none (administrators, observers)."""
 
@@ -117,7 +130,10 @@ class Join(Record, tag="join"):
     labels: dict[Text, Text] = {}
     rank: Int = 0
     weight: Weight = 1.0
-    eligible: tuple[Name, ...] | None = None
+    if TYPE_CHECKING:
+        eligible: tuple[Name, ...] | None = None
+    else:
+        eligible: msgspec.Raw = None  # a list that was read before is not read again
     drift: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
     overlap: Int = 0
     protocol: Text = "claims"
@@ -127,6 +143,13 @@ class Join(Record, tag="join"):
     """The joiner found no way into the log and asks for a snapshot (R10, R12)."""
     ready: bool | UnsetType = UNSET
     """Whether it may be given seats from the first (R19); not said: it may. Since version 2."""
+
+    def __post_init__(self) -> None:
+        """Hundreds that declare the same roles state one and the same list of hundreds: it is read and checked once (R23). [on
+        a machine that all of a large group share, reading one another's joins is most of what its start costs]"""
+        stated = cast("object", self.eligible)
+        if isinstance(stated, msgspec.Raw):
+            msgspec.structs.force_setattr(self, "eligible", _names(bytes(stated)))
 
 
 class Beat(Record, tag="beat"):
@@ -382,7 +405,7 @@ def _decode_large(payload: bytes) -> AnyRecord:
 
 def _decode_envelope(payload: bytes, error: str) -> Unknown:
     """Only what a later version may have added gets through here: another kind, or another form of a known one."""
-    if not _shallow(payload):
+    if not shallow(payload):
         raise BadRecord("nested too deep", f"more than {MAX_DEPTH} levels, or brackets that don't match")
     try:
         record = _envelope.decode(payload)
@@ -397,23 +420,6 @@ def misshapen(record: Unknown) -> bool:
     """Whether it is of a kind and a version that this code knows, and not of their form. It counts like an unknown kind, and
     people should hear of it."""
     return record.k in KINDS and SINCE.get(record.k, 1) <= record.v <= READS
-
-
-_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
-
-
-def _shallow(payload: bytes) -> bool:
-    """Whether the brackets outside of strings are at most `MAX_DEPTH` deep: each round takes the innermost away."""
-    if payload.count(b"{") + payload.count(b"[") <= MAX_DEPTH:
-        return True
-    # Without escapes every second piece between quotes is a string. In linear time, whatever the bytes are.
-    bare = payload.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
-    brackets = b"".join(bare).translate(None, _NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        if not brackets:
-            return True
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return not brackets
 
 
 def encode(record: AnyRecord) -> bytes:

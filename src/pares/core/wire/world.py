@@ -77,6 +77,7 @@ class World:
         "last",
         "lasting",
         "members",
+        "moved",
         "names",
         "noted",
         "pauses",
@@ -131,12 +132,13 @@ class World:
         """The incarnations of each name, in the order of their joins."""
         self.reads = MAX_INT
         self.version = 0
-        """Rises with every change that is more than a sign of life."""
+        """Rises with every change that is more than a sign of life, and with marks."""
         self.shape = 0
         """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
         self._hashes: dict[Key, int] = {}
         self._still = 0
         self._dirty: set[Key] = set()
+        self.moved: set[Seat] = set()  # whose marks have moved since the last place: what changes most
         self._silences: Silences | None = None
         self.widths: dict[str, int] = {}
         """By role: one more than the highest number that a seat of it had. Derived from the seats."""
@@ -154,7 +156,7 @@ class World:
 
     def marked(self, seat: Seat) -> None:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
-        self._dirty.add(("seats", seat))
+        self.moved.add(seat)
         self.version += 1
         if (self.ahead and seat in self.ahead) or (self.ranges and seat in self.ranges):
             self._passed(seat)
@@ -362,6 +364,7 @@ class World:
         own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
         hashed, of_part = (lasting_hash, lasting_hash_of) if self.lasting else (hash, hash_of)
+        self._dirty.update([("seats", self.moved.pop()) for _ in range(len(self.moved))])
         for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
             part = getattr(self, key[0]).get(key[1])
             fresh = 0 if part is None else of_part(key, part)

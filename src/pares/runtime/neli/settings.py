@@ -88,10 +88,9 @@ def check_times(ledger: Log) -> None:
     if one_clock(ledger.capabilities.scope) or (isinstance(ledger, Stamping) and ledger.broker_time()):
         return
     raise CapabilityError(
-        f"exclusive NELI takes the time of a record from the broker, and the times in {ledger.url} are by its writers' "
-        f"clocks: on "
-        "Kafka set message.timestamp.type=LogAppendTime on the topic; or use protocol='fast-neli' or 'claims', which need no "
-        "times, or protocol='nele' (non-exclusive)"
+        f"exclusive NELI takes the time of a record from the broker, and the times in {ledger.url} are by its writers' clocks, "
+        "or by some of the service that it does not vouch for: on Kafka set message.timestamp.type=LogAppendTime on the topic; "
+        "or use protocol='fast-neli' or 'claims', which need no times, or protocol='nele' (non-exclusive)"
     )
 
 

@@ -2,11 +2,18 @@
 
 Each claim, and what follows from it, costs every member of the group a little. Where members are as slow as their session
 just allows, a burst of claims makes all of them too slow: leases run out, what is lost is claimed again at once, and that is
-the next burst. So a member whose last round trip was not well inside its lease, and one that has just lost a lease, begins
-with a small part of its fair share a session, and takes twice as much after each session in which its trips were well inside;
-until that is everything there is. Members of a group as small as `EAGER` are not enough to do that to one another.
-[a machine that is too slow for a moment keeps a large group busy with itself for ever: each session a thousand terms begin
-and run out]
+the next burst. [a machine that is too slow for a moment keeps a large group busy with itself for ever: each session a
+thousand terms begin and run out] So each member finds out how much it may do, as senders find out what a network carries:
+
+* a newcomer does not know yet how slow its machine is. It begins with a small part of its fair share, and takes twice as much
+  after a few round trips each time, at least as long apart as it takes to see what came of it;
+* a member that is late (`Pace.unhurried`) falls back to little, and for as long as it is late it waits twice as long after each
+  claim; [one claim a session of each of a hundred is enough to keep them late]
+* once it is well it takes twice as much after each session, up to half of what was too much, and more only after `GOOD`
+  sessions. [it finds out again and again what is too much, and each time the group loses all that it leads]
+
+While a member is late, what it hands over for balance counts as what it claims does. Members of a group as small as `EAGER`
+are not enough to make one another late.
 """
 
 from __future__ import annotations
@@ -18,6 +25,12 @@ from pares.core.lease import MS
 
 FIRST_PART: Final = 8
 """The part of its share with which it begins: one by this."""
+LEAST: Final = -4
+"""How often it takes half as much, at the most: one seat in so many sessions, as a power of two."""
+LOOK_NS: Final = 250 * MS
+"""What a newcomer has taken shows in its round trips after so long, or a quarter of its session if that is shorter."""
+GOOD: Final = 4
+"""Sessions after which it tries once more what was too much."""
 
 
 class Appetite:
@@ -26,35 +39,62 @@ class Appetite:
     def __init__(self, session_ms: int, pace: Pace) -> None:
         self._session = session_ms * MS
         self._pace = pace
-        self._doublings: int | None = None
-        """How often it took twice as much since it began with little; None: it takes what there is."""
+        self._doublings: int | None = 0
+        """How often it took twice as much since it began with little, or half as much, if negative; None: it takes what there
+        is."""
+        self._most: int | None = None
+        """More doublings than that were too many, not long ago."""
         self._since = 0
-        """When this session of its began, and how much it has taken in it."""
+        """When this session of its began, or these round trips; and how much it has taken since."""
         self._taken = 0
+        self._good = 0
+        """Sessions at the most that it may take, in a row."""
+        self._hurried = False
+        self._new = True
+        """It has not been hurried yet."""
 
     def left(self, now: int, share: int, seats: int, *, late: bool) -> int:
-        """How many more it may claim now. `share`: seats, of so many, that each would hold if all that are in the group lived;
-        `late`: its own record was overdue lately."""
-        if late or not self._pace.unhurried(now, self._session):
-            if self._doublings != 0 or now >= self.more_at:
-                self._begin(0, now)
+        """How many more it may claim now, or hand over. `share`: seats, of so many, that each would hold if all that are in the
+        group lived; `late`: whether its own records, or its trips, have been."""
+        if late:
+            self._slow_down(now, share)
         elif self._doublings is None:
             return seats
         elif now >= self.more_at:
-            self._begin(self._doublings + 1, now)
-        part = (share << (self._doublings or 0)) // FIRST_PART
+            self._speed_up(now)
+        part = (share << max(0, self._doublings or 0)) // FIRST_PART
         if part >= seats:
-            self._doublings = None
+            self._doublings = self._most = None
             return seats
         return max(0, max(1, part) - self._taken)
+
+    def _slow_down(self, now: int, share: int) -> None:
+        if not self._hurried:
+            before = (8 * share).bit_length() if self._doublings is None else self._doublings
+            self._most = max(0, min(before - 1, 3))
+            self._hurried, self._new = True, False
+            self._begin(max(LEAST, min(0, before - 2)), now)
+        elif now >= self._since + (self._session << max(0, -(self._doublings or 0))):
+            self._begin(max((self._doublings or 0) - 1, LEAST), now)
+
+    def _speed_up(self, now: int) -> None:
+        doublings = max(0, (self._doublings or 0) + 1)
+        if self._most is not None and doublings > self._most:
+            doublings, self._good = self._most, self._good + 1
+            if self._good >= GOOD:
+                self._most, self._good = self._most + 1, 0
+        self._hurried = False
+        self._begin(doublings, now)
 
     def _begin(self, doublings: int, now: int) -> None:
         self._doublings, self._since, self._taken = doublings, now, 0
 
     @property
     def more_at(self) -> int:
-        """When it may claim more."""
-        return self._since + self._session
+        """When it may claim more, if it is well by then."""
+        return self._since + (
+            self._pace.gap(min(self._session // 4, LOOK_NS), self._session) if self._new else self._session
+        )
 
     def took(self, count: int) -> None:
         self._taken += count

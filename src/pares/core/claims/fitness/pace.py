@@ -41,6 +41,7 @@ from typing import Final
 from pares.core.lease import MS
 
 NEVER_YET: Final = -(1 << 62)
+NEVER: Final = 1 << 63
 LOST_SESSIONS: Final = 2
 """Sessions without a belief after which a holder lets go."""
 PATIENCE: Final = 2
@@ -87,7 +88,8 @@ class Pace:
         """Since when all trips have been well inside the lease."""
         self._lost_at: int | None = None
         """When it lost a term last because its trips were too long."""
-        self._ran_out_at = NEVER_YET
+        self._ran_out_at = self._overslept_at = NEVER_YET
+        self.due_at = NEVER
         self._slow_at: int | None = None
         self._doublings = 0
         self._well_since = 0
@@ -105,8 +107,20 @@ class Pace:
         return self._inside > 0
 
     def unhurried(self, now: int, session: int) -> bool:
-        """Whether its last trip was well inside the lease, and no lease ran out for a session."""
-        return self._inside > 0 and self._ran_out_at <= now - session
+        """Whether its last trip was well inside the lease, and no lease ran out for a session, nor was it late for anything."""
+        return self._inside > 0 and max(self._ran_out_at, self._overslept_at) <= now - session
+
+    def wakes_at(self, at: int) -> int:
+        """That is when it is to look again, by its own wish."""
+        self.due_at = at
+        return at
+
+    def woke(self, now: int) -> None:
+        """It was to look at `due_at`, and does so now. [trips alone tell nothing in time: what a member writes it reads at
+        once, while what a hundred have just written still waits to be read by all of them]"""
+        if now > self.due_at + self._session // 4:
+            self._overslept_at = now
+        self.due_at = NEVER
 
     @property
     def slow_until(self) -> int | None:

@@ -24,7 +24,7 @@ from pares.core.wire.world import World
 
 def barred(world: World, role: str) -> bool:
     """Whether a seat that nobody holds takes no holder now."""
-    return world.in_force and "@" in role and bar(world, role) != ""
+    return world.in_force and bool(world.siblings) and "@" in role and bar(world, role) != ""
 
 
 def bar(world: World, role: str) -> str:

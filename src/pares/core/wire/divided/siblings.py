@@ -56,7 +56,14 @@ class Siblings:
     def drop(self, seat: Seat) -> None:
         part = part_of(seat[0])
         if part is not None:
-            self._of[part.whole].pop(seat)
+            of = self._of[part.whole]
+            del of[seat]
+            if not of:
+                del self._of[part.whole]
+
+    def __bool__(self) -> bool:
+        """Whether any partition has slots."""
+        return bool(self._of)
 
     def of(self, whole: str) -> Mapping[Seat, Part]:
         """The slots of a partition, in no order that readers share."""

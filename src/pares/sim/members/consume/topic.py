@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pares.core.errors import LedgerRewound, LedgerUnavailable
@@ -99,6 +99,14 @@ class SimSource:
     def end(self, partition: int) -> int:
         self._reach("source:end")
         return self._topic.ends[partition]
+
+    def ends(self, partitions: Collection[int]) -> dict[int, int]:
+        self._reach("source:ends")
+        return {partition: self._topic.ends[partition] for partition in partitions}
+
+    def changed(self, places: Mapping[int, int]) -> Collection[int]:
+        self._process.cross("source:changed")
+        return [partition for partition, offset in places.items() if self._topic.ends[partition] != offset]
 
     def fetch(self, partition: int, offset: int, *, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         self._reach("fetch")

@@ -38,12 +38,18 @@ def _obituary_without_proof() -> list[Patch]:
 
 def _everything_moves() -> list[Patch]:
     """Seats are dealt out anew at every change, instead of moving the surplus."""
-    keeps = _Placement._keeps  # pyright: ignore[reportPrivateUsage]
+    keep = _Placement._keep  # pyright: ignore[reportPrivateUsage]
 
-    def dealt(self: _Placement, seat: Any) -> bool:
-        return seat.pinned and keeps(self, seat)
+    def dealt(self: _Placement, load: dict[str, float]) -> list[Any]:
+        wanting = keep(self, load)
+        for seat in [seat for seat in self.seats if seat.seat in self.target and not seat.pinned]:
+            holder = self.target.pop(seat.seat) or ""
+            self.in_role[seat.role].remove(holder)
+            load[holder] -= self.world.roles[seat.role].weight
+            wanting.append(seat)
+        return sorted(wanting, key=lambda seat: seat.seat)
 
-    return [(_Placement, "_keeps", dealt)]
+    return [(_Placement, "_keep", dealt)]
 
 
 def _placed_once() -> list[Patch]:
