@@ -132,6 +132,13 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
         look_only=True,
         words="a RabbitMQ stream",
     ),
+    "pulsar": Scheme(
+        opens="pares.ledger.pulsar.log:PulsarLedger",
+        shown=("pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC",),
+        look_only=True,
+        words="a Pulsar topic",
+    ),
+    "pulsar+ssl": Scheme(opens="pares.ledger.pulsar.log:PulsarLedger", look_only=True, words="a Pulsar topic"),
     "kinesis": Scheme(
         opens="pares.ledger.kinesis.log:KinesisLedger",
         shown=("kinesis://REGION/STREAM",),

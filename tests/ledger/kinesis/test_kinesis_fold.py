@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pares.ledger.counted.records import Head, Start, encode, pack
 from pares.ledger.kinesis.fold import SILENCE, Fold, Raw
-from pares.ledger.kinesis.records import Head, Start, encode, pack
 
 LOG, BORN = "1:0", 1_000_000
 HOUR = 3_600_000

@@ -13,7 +13,8 @@ import pares
 import pares.ledger
 from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerUnavailable
 from pares.ledger import MAX_PAYLOAD, Ledger
-from pares.ledger.kinesis import client, places, reads, records, tail
+from pares.ledger.counted import places, records
+from pares.ledger.kinesis import client, reads, tail, writer
 
 URL = "kinesis://eu-central-1/jobs?poll=none"
 
@@ -331,6 +332,6 @@ def test_heads_fit_where_they_have_to() -> None:
     head = records.Head(
         1, "1" * 12 + ":" + "9" * 16, "entries", "x" * 12, (1 << 53) - 1, 63, 64, 10_000, "9" * 56, (1 << 53) - 1, start
     )
-    data = records.encode(head, b"x" * records.CHUNK)
+    data = records.encode(head, b"x" * writer.CHUNK)
     assert len(data) + 12 <= 1 << 20
-    assert records.decode(data, head.log, "here") == (head, b"x" * records.CHUNK)
+    assert records.decode(data, head.log, "here") == (head, b"x" * writer.CHUNK)

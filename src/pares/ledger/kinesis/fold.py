@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pares.ledger.base import Entry
-from pares.ledger.kinesis.records import LIMIT, Head, Start, decode, unpack
+from pares.ledger.counted.records import LIMIT, Head, Start, decode, unpack
 
 SILENCE: Final = 6 * 3_600_000
 """Milliseconds: a quarter of the least that a stream keeps."""

@@ -3,7 +3,7 @@
 It was shown to work on moto, an emulator; opening says so. What it promises is `Log`'s, and how:
 
 - one total order: the shard's. Offsets are counted (see `kinesis.fold`), as the service's own numbers have 186 bits;
-- all or nothing: an append of several payloads is one record, or several of which the last one counts (`kinesis.records`);
+- all or nothing: an append of several payloads is one record, or several of which the last one counts (`counted.records`);
 - **acknowledged records stay** for as long as the stream keeps them, a day unless it is set up otherwise; then the service
   drops them, whatever `retention` says;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land at any later time. It is never

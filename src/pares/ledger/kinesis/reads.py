@@ -13,10 +13,10 @@ from bisect import bisect_left
 from typing import Final
 
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
+from pares.ledger.counted.places import Place
 from pares.ledger.kinesis.client import Client
 from pares.ledger.kinesis.errors import unavailable
 from pares.ledger.kinesis.fold import Fold, Raw
-from pares.ledger.kinesis.places import Place
 from pares.ledger.kinesis.settings import Settings
 from pares.ledger.kinesis.tail import Seen, Tail
 

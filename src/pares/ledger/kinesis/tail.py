@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 
 from pares.core.errors import CapabilityError, LedgerUnavailable, ParesError
 from pares.ledger.base import Entry
+from pares.ledger.counted.places import Place, Places
+from pares.ledger.counted.records import Start
 from pares.ledger.kinesis.client import Client, Pace, Page, behind
 from pares.ledger.kinesis.errors import EXPIRED, GONE, INVALID, Broken, Refused, unavailable
 from pares.ledger.kinesis.fold import Fold, Raw, Taken
-from pares.ledger.kinesis.places import Place, Places
-from pares.ledger.kinesis.records import Start
 from pares.ledger.kinesis.settings import Settings, log
 from pares.ledger.kinesis.streams import Stream, Streams, raised, resharded
 from pares.ledger.window import Window

@@ -11,15 +11,17 @@ import time
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from pares.ledger.counted.places import Place
+from pares.ledger.counted.records import LAYOUT, Head, Start, encode, pack, parts
 from pares.ledger.kinesis.client import Client
 from pares.ledger.kinesis.errors import Broken, Refused, unavailable
 from pares.ledger.kinesis.fold import SILENCE, Taken
-from pares.ledger.kinesis.places import Place
-from pares.ledger.kinesis.records import LAYOUT, Head, Start, encode, pack, parts
 from pares.ledger.kinesis.settings import Settings
 from pares.ledger.kinesis.streams import raised
 from pares.ledger.kinesis.tail import Seen, Tail
 
+CHUNK: Final = (1 << 20) - 4096
+"""Bytes of a body that go into one record: of 1 MiB the head and the partition key take some."""
 _TRIES: Final = 5
 _SOON: Final = 0.02
 _LATER: Final = 1.0
@@ -65,7 +67,7 @@ class Writer:
     def append(self, payloads: Sequence[bytes], urgent: bool) -> list[int]:
         """The offsets of `payloads`."""
         seen = self._fit()
-        pieces = [*parts(pack(payloads))]
+        pieces = [*parts(pack(payloads), CHUNK)]
         deadline = time.monotonic() + self.tail.patience() + len(pieces)
         with self.tail.changed:
             number = self._next()

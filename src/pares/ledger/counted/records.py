@@ -1,6 +1,6 @@
 """What stands in a stream: records of the service, each with a head of JSON, a line feed, and a body.
 
-An append is one body: the lengths of its payloads, then the payloads. The service takes records of at most 1 MiB, so a large
+An append is one body: the lengths of its payloads, then the payloads. A service takes records up to a certain size, so a large
 body is cut into parts, each a record of its own, that are sent one after the other as each is acknowledged. Its entries are in
 the log where its **last part** stands, or not at all.
 
@@ -8,7 +8,7 @@ the log where its **last part** stands, or not at all.
 |---|---|
 | `pares` | the layout, 1 |
 | `log` | which log it was written to: a record for another one does not count |
-| `kind` | `entries`, `trim` (its `start` is the new one), `birth` (the log goes on at a new offset: see `fold`) |
+| `kind` | `entries`, `trim` (its `start` is the new one), `birth` (the log goes on at a new offset: see `kinesis.fold`) |
 | `by`, `n` | the writer, and the number of its append |
 | `part`, `parts`, `holds` | which part this is, of how many, and how many entries the append has |
 | `after`, `next` | the last record that the writer had read, by its sequence number, and the offset after it |
@@ -30,8 +30,6 @@ from pares.core.errors import CapabilityError
 from pares.ledger.base import MAX_BATCH
 
 LAYOUT: Final = 1
-CHUNK: Final = (1 << 20) - 4096
-"""Bytes of a body that go into one record: of 1 MiB the head and the partition key take some."""
 LIMIT: Final = 1 << 53
 """No offset is as high."""
 _MOST_HEAD: Final = 4096
@@ -140,7 +138,7 @@ def unpack(body: bytes, count: int) -> list[bytes] | None:
     return found
 
 
-def parts(body: bytes) -> Iterator[bytes]:
-    """At least one."""
-    for at in range(0, max(1, len(body)), CHUNK):
-        yield body[at : at + CHUNK]
+def parts(body: bytes, most: int) -> Iterator[bytes]:
+    """At least one, each of at most so many bytes."""
+    for at in range(0, max(1, len(body)), most):
+        yield body[at : at + most]

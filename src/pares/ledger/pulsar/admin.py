@@ -1,0 +1,147 @@
+"""What is asked of a cluster over HTTP: which topics and subscriptions there are, and their settings.
+
+The client has no such requests, and over its own protocol a topic that is asked for may come to be by that.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from pares.ledger.pulsar.errors import Broken, Refused, by_status
+from pares.ledger.pulsar.settings import SUBSCRIPTION, Settings
+
+_HOPS: Final = 4
+"""A broker that does not serve a topic names the one that does, which may know better still."""
+_MARK: Final = "pares"
+"""The property of the subscription that says which log this is."""
+
+
+class Admin:
+    """For any thread. Raises `Refused` and `Broken`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tls = settings.context()
+        self._headers = {"Accept": "application/json", **_login(settings)}
+
+    def version(self) -> str:
+        return str(self._ask("GET", "/admin/v2/brokers/version"))
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions it has, 0 for a topic without; None: there is none of that name."""
+        try:
+            said = self._ask("GET", f"{self._path(topic)}/partitions?checkAllowAutoCreation=false")
+        except Refused as error:
+            if error.code == "TopicNotFound":
+                return None
+            raise
+        found = int(said.get("partitions", 0))
+        return found if found or self._plain(topic) else None
+
+    def _plain(self, topic: str) -> bool:
+        """Whether there is a topic of this very name. Asking makes none."""
+        return self._settings.full(topic) in self._ask("GET", self._path("").rstrip("/"))
+
+    def make(self, topic: str, partitions: int) -> bool:
+        """Whether it was made here."""
+        try:
+            self._ask("PUT", f"{self._path(topic)}/partitions", partitions)
+        except Refused as error:
+            if error.code == "409":
+                return False
+            raise
+        return True
+
+    def grow(self, topic: str, partitions: int) -> None:
+        self._ask("POST", f"{self._path(topic)}/partitions", partitions)
+
+    def mark(self, name: str) -> str | None:
+        """Which log a partition's topic is; None: it is not there, or nobody has said so."""
+        try:
+            said = self._ask("GET", f"{self._path(name)}/subscription/{SUBSCRIPTION}/properties")
+        except Refused as error:
+            if error.code == "TopicNotFound":
+                return None
+            raise
+        return str(said.get(_MARK) or "") or None
+
+    def put_mark(self, name: str, mark: str) -> None:
+        """Say so, unless somebody has before. From now on brokers keep everything that is in the topic."""
+        begin = {"ledgerId": -1, "entryId": -1, "properties": {_MARK: mark}}
+        path = f"{self._path(name)}/subscription/{SUBSCRIPTION}"
+        try:
+            self._ask("PUT", path, begin)
+        except Refused as error:
+            if error.code != "409":
+                raise
+            if self.mark(name) is None:
+                self._ask("PUT", f"{path}/properties", {_MARK: mark})
+
+    def policies(self) -> dict[str, Any]:
+        """The namespace's."""
+        return self._ask("GET", f"/admin/v2/namespaces/{self._settings.tenant}/{self._settings.namespace}")
+
+    def _path(self, topic: str) -> str:
+        settings = self._settings
+        return f"/admin/v2/persistent/{settings.tenant}/{settings.namespace}/{quote(topic, safe='')}"
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        url = f"{self._settings.admin}{path}"
+        for _ in range(_HOPS):
+            status, said, location = self._send(method, url, body)
+            if status in (301, 302, 307, 308) and location:
+                url = location
+                continue
+            if 200 <= status < 300:
+                return _json(said)
+            found = _json(said)
+            why: Any = found.get("reason") if isinstance(found, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            raise by_status(status, self._settings.scrubbed(str(why or "")[:300]))
+        raise Broken("the brokers send each request on to another one")
+
+    def _send(self, method: str, url: str, body: object) -> tuple[int, bytes, str]:
+        parts = urlsplit(url)
+        host, timeout = parts.hostname or "", self._settings.timeout
+        if parts.scheme == "https":
+            tls = self._tls or ssl.create_default_context()
+            wire: HTTPConnection = HTTPSConnection(host, parts.port, timeout=timeout, context=tls)
+        else:
+            wire = HTTPConnection(host, parts.port, timeout=timeout)
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        try:
+            wire.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = wire.getresponse()
+            return answer.status, answer.read(), answer.headers.get("Location", "")
+        except TimeoutError:
+            raise Broken(f"{parts.scheme}://{parts.netloc} does not answer in time", sent=True) from None
+        except (OSError, HTTPException) as error:
+            why = self._settings.scrubbed(str(error) or type(error).__name__)
+            raise Broken(
+                f"nobody answers HTTP at {parts.scheme}://{parts.netloc} ({why}); ?admin= says where the cluster does",
+                sent=True,
+            ) from None
+        finally:
+            wire.close()
+
+
+def _login(settings: Settings) -> dict[str, str]:
+    client = settings.client
+    if "token" in client:
+        return {"Authorization": f"Bearer {client['token']}"}
+    if "username" in client:
+        pair = f"{client['username']}:{client.get('password', '')}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {}
+
+
+def _json(said: bytes) -> Any:
+    try:
+        return json.loads(said) if said.strip() else {}
+    except ValueError:
+        return said.decode(errors="replace").strip()
