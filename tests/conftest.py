@@ -1,5 +1,5 @@
 """Hypothesis profiles, the marks `brokers` and `timeless`, `--rewrite` for the golden scenarios, and a Kafka, NATS,
-PostgreSQL, Redis, RabbitMQ or an emulated Kinesis for whoever asks for one.
+PostgreSQL, Redis, RabbitMQ, Pulsar or an emulated Kinesis for whoever asks for one.
 
 `ci` always tries the same examples, so that a run which fails can be run again. `thorough` (HYPOTHESIS_PROFILE=thorough) tries
 many more, and new ones each time.
@@ -19,7 +19,7 @@ from planted_secret import Watch
 
 if TYPE_CHECKING:
     from kinesis_tools import Moto
-    from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
+    from pares.dev import Kafka, Nats, Postgres, Pulsar, RabbitMQ, Redis
 
 settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -30,9 +30,9 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-SERVERS = {"nats", "postgres", "redis_server", "rabbit_server", "moto"}
+SERVERS = {"nats", "postgres", "redis_server", "rabbit_server", "pulsar_server", "moto"}
 """Fixtures that are servers, for whatever test."""
-BROKERS = ("kafka", "nats", "postgres", "redis", "rabbitmq", "kinesis", "nats ledger", "core nats")
+BROKERS = ("kafka", "nats", "postgres", "redis", "rabbitmq", "pulsar", "kinesis", "nats ledger", "core nats")
 REAL = (
     "tests/dev/test_dev_cli",
     "tests/dev/test_dev_jars",
@@ -50,6 +50,7 @@ REAL = (
     "tests/ledger/postgres/test_postgres",
     "tests/ledger/redis/test_redis",
     "tests/ledger/rabbitmq/test_rabbitmq",
+    "tests/ledger/pulsar/test_pulsar_server",
     "tests/ledger/kinesis/test_kinesis_on_moto",
     "tests/ledger/test_server_troubles",
     "tests/runtime/allcall/test_allcall_on_nats",
@@ -102,6 +103,8 @@ TIMELESS = (
 """Where nothing waits for a lease, a session or somebody's silence: calculation, simulated time, histories written by hand,
 ledgers without members, and commands that only read. However slow the machine, these come out the same. Of these files, tests
 with real processes are left out."""
+DOWNLOAD = 900
+"""Seconds for a test on Pulsar, the first of which may have to fetch 320 jars."""
 TIMELESS_PROCESSES = ("tests/runtime/death/test_proof",)
 """With real processes, of which none waits for another one's silence: a lock is free or it is not."""
 
@@ -120,6 +123,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_broker = any(isinstance(kind, str) and kind in BROKERS for kind in kinds)
         if on_broker or SERVERS & {*getattr(item, "fixturenames", ())} or item.nodeid.startswith(REAL):
             item.add_marker("brokers")
+        if "pulsar" in (*kinds, params.get("kind")) or "pulsar_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(DOWNLOAD))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -179,6 +184,15 @@ def rabbit_server() -> Iterator[RabbitMQ]:
     from rabbit_tools import managed
 
     with managed() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pulsar_server() -> Iterator[Pulsar]:
+    """One server for the whole run, which nobody may harm; each test makes topics of its own."""
+    from pares.dev import Pulsar
+
+    with Pulsar() as server:
         yield server
 
 

@@ -1,4 +1,5 @@
-"""`pares dev postgres | redis | rabbitmq`: a server that outlives the command that started it, and is ended by another."""
+"""`pares dev postgres | redis | rabbitmq | pulsar`: a server that outlives the command that started it, and is ended
+by another."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import pytest
 
 import pares
 
-PATIENCE = 120.0
+PATIENCE = 900.0
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def run(folder: Path, kind: str, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", ["postgres", "redis", "rabbitmq"])
+@pytest.mark.parametrize("kind", ["postgres", "redis", "rabbitmq", "pulsar"])
 def test_up_status_down(folder: Path, kind: str) -> None:
     url = run(folder, kind, "up").strip()
     try:

@@ -27,7 +27,7 @@ from pares.runtime.work import hang_watcher
 
 if TYPE_CHECKING:
     from kinesis_tools import Moto
-    from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
+    from pares.dev import Kafka, Nats, Postgres, Pulsar, RabbitMQ, Redis
 
 CHECKED = (
     "README.md",
@@ -146,6 +146,7 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
             "postgresql_at": "postgresql://shop@localhost:5432/shop",
             "redis_at": "redis://localhost:6379/0",
             "rabbit_at": "rabbitmq-stream://localhost:5552/jobs",
+            "pulsar_at": "pulsar://localhost:6650/public/default/jobs",
             "kinesis_at": "kinesis://eu-central-1/jobs",
         }[old]
         assert old in text
@@ -178,6 +179,7 @@ def test_every_block_is_taken_care_of() -> None:
         "nats core",
         "redis",
         "rabbitmq",
+        "pulsar",
         "kinesis",
         "pytest",
     }
@@ -247,6 +249,12 @@ def test_it_runs_on_redis(snippet: Snippet, yours: Yours, redis_server: Redis) -
 @pytest.mark.parametrize("snippet", those("rabbitmq"))
 def test_it_runs_on_rabbitmq(snippet: Snippet, yours: Yours, rabbit_server: RabbitMQ) -> None:
     play(snippet, yours, rabbit_at=rabbit_server.url)
+    assert yours.calls
+
+
+@pytest.mark.parametrize("snippet", those("pulsar"))
+def test_it_runs_on_pulsar(snippet: Snippet, yours: Yours, pulsar_server: Pulsar) -> None:
+    play(snippet, yours, pulsar_at=pulsar_server.url)
     assert yours.calls
 
 

@@ -17,7 +17,7 @@ FILES: Final = 15
 DEEP: Final = 3
 PROTOCOLS: Final = frozenset({"claims", "nele", "neli", "fast-neli", "allcall"})
 SCHEMES: Final = frozenset(
-    {"memory", "file", "sqlite", "kafka", "nats", "postgresql", "redis", "rabbitmq-stream", "kinesis"}
+    {"memory", "file", "sqlite", "kafka", "nats", "postgresql", "redis", "rabbitmq-stream", "pulsar", "kinesis"}
 )
 CAPABILITIES: Final = frozenset(
     {

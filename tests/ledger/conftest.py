@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nats_stages import Server
 
 
-SERVED = ["nats", "kafka", "postgres", "redis", "rabbitmq", "kinesis"]
+SERVED = ["nats", "kafka", "postgres", "redis", "rabbitmq", "pulsar", "kinesis"]
 KINDS = [*sorted(STAGES), "page", *SERVED]
 """`page`: the ledger whose whole code stands in docs/internals.md."""
 NATIVE = ["nats ledger", "core nats"]
@@ -61,6 +61,10 @@ def make_stage(kind: str, request: pytest.FixtureRequest, folder: Path) -> Stage
         from rabbit_stages import RabbitStage
 
         return RabbitStage(folder, request.getfixturevalue("rabbit_server"))
+    if kind == "pulsar":
+        from pulsar_stages import PulsarStage
+
+        return PulsarStage(folder, request.getfixturevalue("pulsar_server"))
     if kind == "kinesis":
         from kinesis_stages import KinesisStage
 

@@ -6,7 +6,7 @@
         member = pares.Member(kafka.url, group="pricing", roles=["AAPL"])
 
 `Nats(nodes=3)` is the same with NATS. `Postgres()` is one PostgreSQL, for a ledger or for what is written behind a fence,
-`Redis(replicas=1)` a Redis and what follows it, and `RabbitMQ()` a RabbitMQ with streams.
+`Redis(replicas=1)` a Redis and what follows it, `RabbitMQ()` a RabbitMQ with streams, and `Pulsar()` a Pulsar.
 
 Not for production: one machine, small servers, and data that is thrown away unless a folder is named. Nothing is imported
 before it is used.
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from pares.dev.nats.cluster import Nats
     from pares.dev.node import Node
     from pares.dev.postgres import Postgres
+    from pares.dev.pulsar.server import Pulsar
     from pares.dev.rabbitmq import RabbitMQ
     from pares.dev.redis import Redis
 
-__all__ = ["Kafka", "Nats", "Node", "Postgres", "RabbitMQ", "Redis", "Security"]
+__all__ = ["Kafka", "Nats", "Node", "Postgres", "Pulsar", "RabbitMQ", "Redis", "Security"]
 
 _WHERE: Final = {
     "Kafka": "kafka.cluster",
     "Nats": "nats.cluster",
     "Node": "node",
     "Postgres": "postgres",
+    "Pulsar": "pulsar.server",
     "RabbitMQ": "rabbitmq",
     "Redis": "redis",
     "Security": "kafka.settings",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from pares.core.errors import CapabilityError, LedgerUnavailable
 from pares.ledger import base
@@ -167,7 +167,7 @@ class Service(Clients, Protocol):
 class TailedLog(ServiceHandle[Service]):
     """One log of a service."""
 
-    kind: ClassVar[str]
+    kind: str
 
     @property
     def partitions(self) -> int:

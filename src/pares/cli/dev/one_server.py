@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pares.cli.common.options import AsJson
+from pares.cli.common.output import say
 from pares.cli.common.usage import Family, Plain
 from pares.cli.dev.show import COMMANDS, TITLES, Folder, Port, Remove, end, folder_of, show, started
 
@@ -99,8 +100,18 @@ def _rabbitmq(place: Path, port: int | None) -> LocalCluster:
     return RabbitMQ(folder=place, port=port, survive=True)
 
 
+def _pulsar(place: Path, port: int | None) -> LocalCluster:
+    from pares.dev import Pulsar
+    from pares.dev.pulsar.jars import JARS
+
+    if not JARS.is_here:
+        say(f"fetching Pulsar {JARS.version} from Maven Central (230 MB, some minutes, only this once)")
+    return Pulsar(folder=place, port=port, survive=True)
+
+
 SERVERS = (
     OneServer("postgresql", _postgres),
     OneServer("redis", _redis),
     OneServer("rabbitmq-stream", _rabbitmq, "lets in guest, with that password"),
+    OneServer("pulsar", _pulsar),
 )

@@ -52,6 +52,7 @@ TITLES = {
     "postgresql": "PostgreSQL",
     "redis": "Redis",
     "rabbitmq-stream": "RabbitMQ",
+    "pulsar": "Pulsar",
 }
 COMMANDS = {
     "kafka": "kafka",
@@ -59,6 +60,7 @@ COMMANDS = {
     "postgresql": "postgres",
     "redis": "redis",
     "rabbitmq-stream": "rabbitmq",
+    "pulsar": "pulsar",
 }
 """`pares dev COMMAND`, by the scheme of its ledgers."""
 
@@ -265,6 +267,20 @@ def _tidy_rabbitmq(node: Place) -> None:
     rabbitmq.ask_epmd_to_end(node.peer_port)
 
 
+def _ask_pulsar(node: Place) -> None:
+    from pares.core.errors import LedgerUnavailable
+    from pares.dev.pulsar import server
+
+    if not server.serves(node.host, node.peer_port):
+        raise LedgerUnavailable(f"{node.address} does not answer")
+
+
+def _log_of_pulsar() -> str:
+    from pares.dev.pulsar import server
+
+    return server.LOG
+
+
 def _nothing(node: Place) -> None:
     pass
 
@@ -288,6 +304,7 @@ _NODES: Final = {
     "postgresql": _Node(_ask_postgres, _log_of_postgres, signal.SIGINT),
     "redis": _Node(_ask_redis, _log_of_redis),
     "rabbitmq-stream": _Node(_ask_rabbitmq, _log_of_rabbitmq, tidy=_tidy_rabbitmq),
+    "pulsar": _Node(_ask_pulsar, _log_of_pulsar),
 }
 
 

@@ -9,7 +9,7 @@ import base64
 import json
 import ssl
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
 from pares.ledger.pulsar.errors import Broken, Refused, by_status
@@ -27,6 +27,7 @@ class Admin:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._tls = settings.context()
+        self._making = max(settings.connect, settings.timeout)
         self._headers = {"Accept": "application/json", **_login(settings)}
 
     def version(self) -> str:
@@ -50,7 +51,7 @@ class Admin:
     def make(self, topic: str, partitions: int) -> bool:
         """Whether it was made here."""
         try:
-            self._ask("PUT", f"{self._path(topic)}/partitions", partitions)
+            self._ask("PUT", f"{self._path(topic)}/partitions", partitions, self._making)
         except Refused as error:
             if error.code == "409":
                 return False
@@ -58,7 +59,7 @@ class Admin:
         return True
 
     def grow(self, topic: str, partitions: int) -> None:
-        self._ask("POST", f"{self._path(topic)}/partitions", partitions)
+        self._ask("POST", f"{self._path(topic)}/partitions", partitions, self._making)
 
     def mark(self, name: str) -> str | None:
         """Which log a partition's topic is; None: it is not there, or nobody has said so."""
@@ -75,7 +76,7 @@ class Admin:
         begin = {"ledgerId": -1, "entryId": -1, "properties": {_MARK: mark}}
         path = f"{self._path(name)}/subscription/{SUBSCRIPTION}"
         try:
-            self._ask("PUT", path, begin)
+            self._ask("PUT", path, begin, self._making)
         except Refused as error:
             if error.code != "409":
                 raise
@@ -90,23 +91,21 @@ class Admin:
         settings = self._settings
         return f"/admin/v2/persistent/{settings.tenant}/{settings.namespace}/{quote(topic, safe='')}"
 
-    def _ask(self, method: str, path: str, body: object = None) -> Any:
+    def _ask(self, method: str, path: str, body: object = None, patience: float | None = None) -> Any:
         url = f"{self._settings.admin}{path}"
         for _ in range(_HOPS):
-            status, said, location = self._send(method, url, body)
+            status, said, location = self._send(method, url, body, patience or self._settings.timeout)
             if status in (301, 302, 307, 308) and location:
                 url = location
                 continue
             if 200 <= status < 300:
                 return _json(said)
-            found = _json(said)
-            why: Any = found.get("reason") if isinstance(found, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            raise by_status(status, self._settings.scrubbed(str(why or "")[:300]))
+            raise by_status(status, self._settings.scrubbed(_reason(_json(said))))
         raise Broken("the brokers send each request on to another one")
 
-    def _send(self, method: str, url: str, body: object) -> tuple[int, bytes, str]:
+    def _send(self, method: str, url: str, body: object, timeout: float) -> tuple[int, bytes, str]:
         parts = urlsplit(url)
-        host, timeout = parts.hostname or "", self._settings.timeout
+        host = parts.hostname or ""
         if parts.scheme == "https":
             tls = self._tls or ssl.create_default_context()
             wire: HTTPConnection = HTTPSConnection(host, parts.port, timeout=timeout, context=tls)
@@ -138,6 +137,11 @@ def _login(settings: Settings) -> dict[str, str]:
         pair = f"{client['username']}:{client.get('password', '')}".encode()
         return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
     return {}
+
+
+def _reason(said: Any) -> str:
+    """What the broker gives as the reason for an error; empty if it gives none."""
+    return str(cast("dict[str, Any]", said).get("reason") or "")[:300] if isinstance(said, dict) else ""
 
 
 def _json(said: bytes) -> Any:

@@ -17,8 +17,8 @@ def checks(
     """`foreign`: messages that are none of the log's; `policies`: the namespace's, None if the role may not see them."""
     yield (
         GOOD,
-        f"Pulsar {version}: {entries} offsets in {settings.full(settings.topic)}, kept by the subscription {SUBSCRIPTION} until "
-        "they are trimmed",
+        f"Pulsar {version}: {entries} offsets in {settings.full(settings.topic)}, kept by the subscription {SUBSCRIPTION} "
+        "until they are trimmed",
     )
     yield NOTE, "times on entries are their writers': exclusive NELI, which needs the broker's, is not to be had"
     if foreign:
@@ -29,8 +29,8 @@ def checks(
     if policies is None:
         yield (
             NOTE,
-            "the role may not see the namespace's policies, so they were not looked over: message TTL, backlog quota, replication "
-            "and the expiry of subscriptions each may lose a log (docs/operating.md)",
+            "the role may not see the namespace's policies, so they were not looked over: message TTL, backlog quota, "
+            "replication and the expiry of subscriptions each may lose a log (docs/operating.md)",
         )
         return
     yield from _policies(settings, policies)
@@ -50,15 +50,15 @@ def _policies(settings: Settings, policies: Mapping[str, Any]) -> Iterator[tuple
     if any(each.get("policy") == "consumer_backlog_eviction" for each in quotas.values()):
         yield (
             PROBLEM,
-            f"the namespace {where} has a backlog quota that evicts, so brokers drop what the log still needs: set its policy to "
-            "producer_request_hold, or remove it",
+            f"the namespace {where} has a backlog quota that evicts, so brokers drop what the log still needs: set its policy "
+            "to producer_request_hold, or remove it",
         )
     clusters: list[str] = policies.get("replication_clusters") or []
     if len(clusters) > 1:
         yield (
             PROBLEM,
-            f"the namespace {where} is replicated between {', '.join(sorted(clusters))}: each cluster has its own order, so members "
-            "in two of them may lead at once; use a namespace of one cluster",
+            f"the namespace {where} is replicated between {', '.join(sorted(clusters))}: each cluster has its own order, so "
+            "members in two of them may lead at once; use a namespace of one cluster",
         )
     if policies.get("subscription_expiration_time_minutes"):
         yield (
@@ -69,8 +69,8 @@ def _policies(settings: Settings, policies: Mapping[str, Any]) -> Iterator[tuple
     if idle.get("deleteWhileInactive") and idle.get("inactiveTopicDeleteMode") == "delete_when_subscriptions_caught_up":
         yield (
             WARNING,
-            f"the namespace {where} deletes idle topics whose subscriptions have read all: a log that was trimmed to its end may go, "
-            "and is another one then",
+            f"the namespace {where} deletes idle topics whose subscriptions have read all: a log that was trimmed to its "
+            "end may go, and is another one then",
         )
     persistence: Mapping[str, Any] = policies.get("persistence") or {}
     if persistence.get("bookkeeperAckQuorum") == 1:

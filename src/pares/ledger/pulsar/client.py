@@ -1,7 +1,7 @@
 """Pulsar's client, and what a ledger makes with it.
 
-The client connects again by itself, later and later, up to a minute. A ledger does not wait for that: it closes what has lost its
-connection, and makes it anew.
+The client connects again by itself, later and later, up to a minute. A ledger does not wait for that: it closes what has lost
+its connection, and makes it anew.
 """
 
 from __future__ import annotations
@@ -193,4 +193,6 @@ def library(url: str) -> Any:
     try:
         return import_module("pulsar")
     except ImportError as error:
-        raise CapabilityError(f"{url}: Pulsar ledgers need pulsar-client ({error}): pip install 'pares[pulsar]'") from error
+        raise CapabilityError(
+            f"{url}: Pulsar ledgers need pulsar-client ({error}): pip install 'pares[pulsar]'"
+        ) from error

@@ -13,7 +13,9 @@ BAD_LOGIN: Final = "AuthenticationError"
 NO_RIGHT: Final = "AuthorizationError"
 NO_TOPIC: Final = "TopicNotFound"
 TOO_BIG: Final = "MessageTooBig"
-_LOGIN: Final = "the broker refuses this login: look whether the token is right and has not expired (options= or config=)"
+_LOGIN: Final = (
+    "the broker refuses this login: look whether the token is right and has not expired (options= or config=)"
+)
 _RIGHT: Final = "the role lacks a right; docs/security.md has those that a member needs"
 _WORDS: Final = {
     BAD_LOGIN: _LOGIN,

@@ -1,10 +1,12 @@
 """The tail of one partition: a thread that follows it, for all readers and writers of this ledger.
 
-**Which log it is.** Whenever the connection was lost, the mark of the topic is asked for, and the last message that was read is read
-again, in its place. Another one there, or what comes behind it: the topic has lost what was seen here, and is another log from now
-on (R12). Nothing there yet is no answer: a broker tells its last place before it shows what is in it, and the other way round.
+**Which log it is.** Whenever the connection was lost, the mark of the topic is asked for, and the last message that was read is
+read again, in its place. Another one there, or what comes behind it: the topic has lost what was seen here, and is another log
+from now on (R12). Nothing there yet is no answer: a broker tells its last place before it shows what is in it, and the other
+way round.
 
-**Where it begins.** With the record that the last one names as read by its writer, so a few records before the end (see `fold`).
+**Where it begins.** With the record that the last one names as read by its writer, so a few records before the end (see
+`fold`).
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class Feed:
         took: Callable[[Taken], None],
         doubt: Callable[[], None],
     ) -> None:
-        """`took` hears of each append that was read, on the thread, after the window has it; `doubt` when it may be another log."""
+        """`took` hears of each append that was read, on the thread, after the window has it; `doubt` when it may be another
+        log."""
         self.name = name
         self.window = window
         self.places = Places()

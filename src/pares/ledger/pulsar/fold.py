@@ -1,14 +1,15 @@
 """Offsets: what they are in a topic whose own ids rise with holes.
 
-**Counting.** An entry's offset is the number of entries before it. So that nobody has to read a log from its beginning, each record
-says which record its writer had read last, and which offset comes after that one (see `counted.records`). A reader that wants to
-begin at the end takes the last record, goes back to the one that it names, which is a few records before, and counts from there.
+**Counting.** An entry's offset is the number of entries before it. So that nobody has to read a log from its beginning, each
+record says which record its writer had read last, and which offset comes after that one (see `counted.records`). A reader that
+wants to begin at the end takes the last record, goes back to the one that it names, which is a few records before, and counts
+from there.
 
-**Copies.** A client whose connection breaks sends again what was not acknowledged, so a record may stand in the topic twice, and an
-append of unknown outcome may come late, after the next one of its writer. Such a record does not count: a writer's appends have
-numbers, and a number that is not above the one before it is passed over. All readers have to agree on that, wherever they began. A
-record's copies stand behind the record that its writer had read last: so a reader that began behind that one looks back that far
-(`Before`), and no further.
+**Copies.** A client whose connection breaks sends again what was not acknowledged, so a record may stand in the topic twice,
+and an append of unknown outcome may come late, after the next one of its writer. Such a record does not count: a writer's
+appends have numbers, and a number that is not above the one before it is passed over. All readers have to agree on that,
+wherever they began. A record's copies stand behind the record that its writer had read last: so a reader that began behind that
+one looks back that far (`Before`), and no further.
 """
 
 from __future__ import annotations

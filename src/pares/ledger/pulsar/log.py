@@ -2,17 +2,18 @@
 
 What it promises is `Log`'s, and how:
 
-- one total order: the topic's, by the broker that owns it. Offsets are counted (see `pulsar.fold`), as Pulsar's own ids have holes;
+- one total order: the topic's, by the broker that owns it. Offsets are counted (see `pulsar.fold`), as Pulsar's own ids have
+  holes;
 - all or nothing: an append of several payloads is one message, or several of which the last one counts (`counted.records`);
-- **acknowledged records stay** as Pulsar keeps them: on as many bookies as the namespace says, each of which syncs to its disk. A
-  durable subscription, `pares`, keeps brokers from deleting what was not trimmed; a message TTL, an evicting backlog quota and an
-  expiry of subscriptions do so all the same, and `pares doctor` looks for them;
-- **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land until the next append of the same
-  ledger to that partition has, never after. What the client sends twice counts once;
-- a reader is told of everything, and woken by urgent entries only. An empty answer of `read` is at most `FRESH` seconds old, and
-  never misses what this ledger has appended, or what an `end` of it has told of;
-- a log that is gone (a cluster that restarts empty, a topic that was deleted) is made anew when a member looks which log it is, and
-  is another one.
+- **acknowledged records stay** as Pulsar keeps them: on as many bookies as the namespace says, each of which syncs to its disk.
+  A durable subscription, `pares`, keeps brokers from deleting what was not trimmed; a message TTL, an evicting backlog quota
+  and an expiry of subscriptions do so all the same, and `pares doctor` looks for them;
+- **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still land until the next append of the
+  same ledger to that partition has, never after. What the client sends twice counts once;
+- a reader is told of everything, and woken by urgent entries only. An empty answer of `read` is at most `FRESH` seconds old,
+  and never misses what this ledger has appended, or what an `end` of it has told of;
+- a log that is gone (a cluster that restarts empty, a topic that was deleted) is made anew when a member looks which log it is,
+  and is another one.
 
 The times on entries are their writers', as the client does not show the broker's: exclusive NELI is refused.
 """
@@ -82,9 +83,7 @@ class _Shared:
             settings, name = self.settings, self.settings.name(topic, partition)
             writer = Writer(settings, self.client, self.admin)
             window = self.window(topic, partition)
-            feed = Feed(
-                settings, self.client, self.admin, name, window, writer.took, lambda: self.known.doubt(topic)
-            )
+            feed = Feed(settings, self.client, self.admin, name, window, writer.took, lambda: self.known.doubt(topic))
             writer.feed = feed
             found = self._parts.setdefault((topic, partition), _Part(feed, writer, Reads(settings, self.client, feed)))
         return found
@@ -107,8 +106,8 @@ class _Shared:
             raise
 
     def connect(self) -> None:
-        """Wait for the first answer. Raises `ConfigError` for a login that is refused, `CapabilityError` for a server that is too
-        old, and `LedgerUnavailable`."""
+        """Wait for the first answer. Raises `ConfigError` for a login that is refused, `CapabilityError` for a server that is
+        too old, and `LedgerUnavailable`."""
         until = time.monotonic() + self.settings.connect
         while True:
             try:

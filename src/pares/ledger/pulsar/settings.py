@@ -1,7 +1,8 @@
 """A `pulsar://` URL taken apart, and what the client is told.
 
-`pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC?admin=http://HOST:PORT`, or `pulsar+ssl://...`. A token stands in no URL: it comes from
-`options={...}` or from a properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log line or `repr`.
+`pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC?admin=http://HOST:PORT`, or `pulsar+ssl://...`. A token stands in no URL: it comes
+from `options={...}` or from a properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log line or
+`repr`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The topics behind a log: made when they are missing, and told from others.
 
-A log is a partitioned topic, and each of its partitions a partition of the log. On each of them stands a durable subscription of the
-name `pares`, which has two tasks:
+A log is a partitioned topic, and each of its partitions a partition of the log. On each of them stands a durable subscription
+of the name `pares`, which has two tasks:
 
 - a broker deletes nothing that a subscription has not acknowledged. Nobody consumes by this one; it is moved up when the log is
   trimmed. So no retention needs to be set, and a topic is not deleted for being idle;
@@ -67,8 +67,8 @@ class Topics:
         found = self._admin.partitions(base)
         if found == 0:
             raise ConfigError(
-                f"{self._settings.where}: the topic {base} has no partitions, so it is none that pares has made; it was left as "
-                "it is: name another one"
+                f"{self._settings.where}: the topic {base} has no partitions, so it is none that pares has made; it was left "
+                "as it is: name another one"
             )
         if found is None:
             self._make(base, partitions)
@@ -86,8 +86,8 @@ class Topics:
                 raise unavailable(
                     self._settings.where,
                     f"make the topic {base}",
-                    f"the role is none of the tenant's admins: have one make it (pulsar-admin topics create-partitioned-topic -p "
-                    f"{partitions} {full}), and grant the role produce and consume",
+                    f"the role is none of the tenant's admins: have one make it (pulsar-admin topics create-partitioned-topic "
+                    f"-p {partitions} {full}), and grant the role produce and consume",
                 ) from None
             if error.code == NO_TOPIC:
                 raise ConfigError(
@@ -112,6 +112,7 @@ class Topics:
             reader.close()
         if first is not None and not first.data.startswith(_HEAD):
             raise ConfigError(
-                f"{self._settings.where}: the topic {name} has messages of somebody else; it was left as it is: name another one"
+                f"{self._settings.where}: the topic {name} has messages of somebody else; it was left as it is: name another "
+                "one"
             )
         self._admin.put_mark(name, secrets.token_urlsafe(9))

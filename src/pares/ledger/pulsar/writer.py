@@ -1,8 +1,8 @@
 """Appends to one partition, each acknowledged and read back.
 
-The broker acknowledges a message with its place, and an append needs the offset of its entries: that is known when the tail has read
-it. It is sent once from here. What the client sends again by itself, when its connection breaks, is passed over by every reader (see
-`fold`).
+The broker acknowledges a message with its place, and an append needs the offset of its entries: that is known when the tail has
+read it. It is sent once from here. What the client sends again by itself, when its connection breaks, is passed over by every
+reader (see `fold`).
 """
 
 from __future__ import annotations
