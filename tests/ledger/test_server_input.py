@@ -65,6 +65,25 @@ RABBITMQ = [
     ("rabbitmq-stream://h/s?config=/nowhere/at/all", "can't be read"),
     ("rabbitmq://h/s", "no scheme known"),
 ]
+PULSAR = [
+    ("pulsar://me:{}@h/a/b/c", r"has a user in it.*options=\{'token': ...\}"),
+    ("pulsar://{}@h/a/b/c", "has a user in it"),
+    ("pulsar:///a/b/c", "names no broker"),
+    ("pulsar://h:0/a/b/c", "no HOST:PORT"),
+    ("pulsar://h", "does not name tenant, namespace and topic"),
+    ("pulsar://h/c", "does not name tenant, namespace and topic"),
+    ("pulsar://h/a/b/c/d", "does not name tenant, namespace and topic"),
+    ("pulsar://h/a$/b/c", "is no tenant of Pulsar"),
+    ("pulsar://h/a/b*/c", "is no namespace of Pulsar"),
+    ("pulsar://h/a/b/c:d", "is no topic for a ledger"),
+    ("pulsar://h/a/b/c-partition-0", "no -partition-N"),
+    ("pulsar://h/a/b/c?admin=h:8080", "admin is no http://HOST:PORT"),
+    ("pulsar://h/a/b/c?admin=http://me:{}@h:8080", "admin has a user or password in it"),
+    ("pulsar://h/a/b/c?partitions=201", "has at most 200"),
+    ("pulsar://h/a/b/c?colour=red", "unknown option colour"),
+    ("pulsar+ssl://h/a/b/c?replication=3", "unknown option replication"),
+    ("pulsar://h/a/b/c?config=/nowhere/at/all", "can't be read"),
+]
 KINESIS = [
     ("kinesis://me:{}@eu-central-1/s", "has credentials in it.*AWS_PROFILE"),
     ("kinesis://{}@eu-central-1/s", "has credentials in it.*AWS_PROFILE"),
@@ -116,7 +135,7 @@ def test_without_credentials_it_says_where_they_are_looked_for(monkeypatch: pyte
     assert not leaks(str(caught.value))
 
 
-@pytest.mark.parametrize(("url", "why"), POSTGRES + REDIS + RABBITMQ + KINESIS)
+@pytest.mark.parametrize(("url", "why"), POSTGRES + REDIS + RABBITMQ + PULSAR + KINESIS)
 def test_bad_urls(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as caught:
         pares.ledger.open(url.format(PLAIN) if "{}" in url else url)
@@ -132,6 +151,7 @@ def test_bad_urls(url: str, why: str) -> None:
                 "postgresql://me@h/db",
                 "redis://me@h/0",
                 "rabbitmq-stream://me@h/s",
+                "pulsar://h/a/b/c",
                 "kinesis://eu-central-1/s",
             )
         ),
@@ -139,6 +159,9 @@ def test_bad_urls(url: str, why: str) -> None:
             (url, "text", "must be a dictionary")
             for url in ("postgresql://me@h/db", "redis://me@h/0", "rabbitmq-stream://me@h/s")
         ),
+        ("pulsar://h/a/b/c", {"token": SECRET, "username": "me"}, "a token and a username: leave one of them out"),
+        ("pulsar+ssl://h/a/b/c", {"tls_validate_hostname": "perhaps"}, "tls_validate_hostname is neither true nor false"),
+        ("pulsar+ssl://h/a/b/c", {"tls_trust_certs_file_path": "/nowhere"}, "tls_trust_certs_file_path, tls_certif"),
         ("postgresql://me@h/db", {"user": "you"}, "names a user, and so do"),
         ("redis://me@h/0", {"username": "you"}, "names a user, and so do"),
         ("redis://me@h/0", {"ssl": "perhaps"}, "ssl is neither true nor false"),

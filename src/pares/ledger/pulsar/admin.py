@@ -78,7 +78,8 @@ class Admin:
         try:
             self._ask("PUT", path, begin, self._making)
         except Refused as error:
-            if error.code != "409":
+            # 412: it was made, and somebody uses it before the broker has moved it to where it is already.
+            if error.code not in ("409", "412"):
                 raise
             if self.mark(name) is None:
                 self._ask("PUT", f"{path}/properties", {_MARK: mark})
