@@ -32,6 +32,8 @@ NAMESPACE: Final = "public/default"
 TOPIC: Final = "pares"
 HEAP_MB: Final = 512
 _DIRECT_MB: Final = 256
+_WELL: Final = 10.0
+"""Seconds for it to say whether it is well: a first question may be lost in its start."""
 _OURS: Final = frozenset({"brokerServicePort", "webServicePort", "bindAddress", "advertisedAddress"})
 """Settings that follow from the place of the server; nobody may change them."""
 _OPENS: Final = (
@@ -175,7 +177,7 @@ class Pulsar(LocalCluster):
         if not serves(node.host, node.place.peer_port, self._token):
             return "it does not answer"
         # It writes and reads a message, so that the first user need not wait for what only the first one waits for.
-        status, _ = ask(node.host, node.place.peer_port, "/admin/v2/brokers/health", self._token, max(2.0, left))
+        status, _ = ask(node.host, node.place.peer_port, "/admin/v2/brokers/health", self._token, _WELL)
         return None if status in (200, 401, 403) else "it is not well yet"
 
 

@@ -20,6 +20,7 @@ The times on entries are their writers', as the client does not show the broker'
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -75,6 +76,8 @@ class _Shared:
         self._windows = Windows(FRESH)
         self._parts: dict[tuple[str, int], _Part] = {}
         keep_after_fork(self)
+        # A thread that waits inside of the client when the interpreter ends would end the process by a signal.
+        atexit.register(self.close)
 
     def part(self, topic: str, partition: int) -> _Part:
         """Made when it is first asked for."""
@@ -215,6 +218,7 @@ class _Shared:
             raise
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         parts = [*self._parts.values()]
         if not self.lifetime.closed and not self.lifetime.forked:
             for part in parts:

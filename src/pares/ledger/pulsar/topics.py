@@ -11,6 +11,7 @@ of the name `pares`, which has two tasks:
 from __future__ import annotations
 
 import secrets
+import time
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.pulsar.admin import Admin
@@ -19,6 +20,7 @@ from pares.ledger.pulsar.errors import NO_RIGHT, NO_TOPIC, Refused, unavailable
 from pares.ledger.pulsar.settings import Settings
 
 _HEAD = b'{"pares":'
+_PAUSE = 0.1
 _LEAST = (3, 0)
 """The version from which on a ledger was seen to find what it asks a server for; older ones were not tried."""
 
@@ -63,23 +65,32 @@ class Topics:
         them all, but while it grows."""
         if self.there(topic):
             return False
-        base = self._settings.base(topic)
-        found = self._admin.partitions(base)
-        if found == 0:
+        found = self._made(self._settings.base(topic), partitions)
+        for partition in reversed(range(found)):
+            self._begun(self._settings.name(topic, partition))
+        return True
+
+    def _made(self, base: str, partitions: int) -> int:
+        """See to it that the topic is there; its partitions. A broker may go on for a moment to believe that a topic is there
+        which was deleted, or is not which was made."""
+        until = time.monotonic() + self._settings.connect
+        while not (found := self._admin.partitions(base)):
+            if found is None and self._make(base, partitions):
+                return partitions
+            if found is None and time.monotonic() < until:
+                time.sleep(_PAUSE)
+                continue
+            if found is None:
+                raise Refused(NO_TOPIC, f"the topic {base} is not there, and can't be made")
             raise ConfigError(
                 f"{self._settings.where}: the topic {base} has no partitions, so it is none that pares has made; it was left "
                 "as it is: name another one"
             )
-        if found is None:
-            self._make(base, partitions)
-            found = self.count(topic)
-        for partition in reversed(range(found)):
-            self.begin(self._settings.name(topic, partition))
-        return True
+        return found
 
-    def _make(self, base: str, partitions: int) -> None:
+    def _make(self, base: str, partitions: int) -> bool:
         try:
-            self._admin.make(base, partitions)
+            return self._admin.make(base, partitions)
         except Refused as error:
             full = self._settings.full(base)
             if error.code == NO_RIGHT:
@@ -99,9 +110,20 @@ class Topics:
     def grow(self, topic: str, there: int, partitions: int) -> None:
         self._admin.grow(self._settings.base(topic), partitions)
         for partition in range(there, partitions):
-            self.begin(self._settings.name(topic, partition))
+            self._begun(self._settings.name(topic, partition))
 
-    def begin(self, name: str) -> None:
+    def _begun(self, name: str) -> None:
+        until = time.monotonic() + self._settings.connect
+        while True:
+            try:
+                self._begin(name)
+                return
+            except Refused as error:
+                if error.code != NO_TOPIC or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE)
+
+    def _begin(self, name: str) -> None:
         """Mark a partition's topic as a log's, unless it is. Raises `ConfigError` for one that is somebody else's."""
         if self._admin.mark(name) is not None:
             return
