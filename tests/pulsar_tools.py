@@ -42,16 +42,16 @@ class Management:
 
     def topics(self, name: str) -> list[str]:
         """Those of a ledger."""
-        found = [each.rpartition("/")[2] for each in self.ask("GET", f"persistent/{NAMESPACE}/partitioned")]
-        return [each for each in found if each == name or each.startswith(f"{name}:")]
+        found = [each.rpartition("/")[2] for each in self.ask("GET", f"persistent/{NAMESPACE}")]
+        return [each for each in found if each == name or each.startswith((f"{name}:", f"{name}="))]
 
     def delete(self, name: str) -> None:
         """A ledger's topics."""
         for each in self.topics(name):
-            self.ask("DELETE", f"{path(each)}/partitions?force=true")
+            self.ask("DELETE", f"{path(each)}?force=true")
 
     def mark(self, name: str) -> str | None:
-        said = self.ask("GET", f"{path(f'{name}-partition-0')}/subscription/pares/properties")
+        said = self.ask("GET", f"{path(name)}/subscription/pares/properties")
         return None if said is None else said.get("pares")
 
     def require_encryption(self, required: bool) -> None:
@@ -60,7 +60,7 @@ class Management:
 
     def unload(self, name: str) -> None:
         """Have the broker let go of a topic, and with it of all that are connected to it."""
-        self.ask("PUT", f"{path(f'{name}-partition-0')}/unload")
+        self.ask("PUT", f"{path(name)}/unload")
 
 
 def path(topic: str) -> str:

@@ -160,7 +160,11 @@ def test_bad_urls(url: str, why: str) -> None:
             for url in ("postgresql://me@h/db", "redis://me@h/0", "rabbitmq-stream://me@h/s")
         ),
         ("pulsar://h/a/b/c", {"token": SECRET, "username": "me"}, "a token and a username: leave one of them out"),
-        ("pulsar+ssl://h/a/b/c", {"tls_validate_hostname": "perhaps"}, "tls_validate_hostname is neither true nor false"),
+        (
+            "pulsar+ssl://h/a/b/c",
+            {"tls_validate_hostname": "perhaps"},
+            "tls_validate_hostname is neither true nor false",
+        ),
         ("pulsar+ssl://h/a/b/c", {"tls_trust_certs_file_path": "/nowhere"}, "tls_trust_certs_file_path, tls_certif"),
         ("postgresql://me@h/db", {"user": "you"}, "names a user, and so do"),
         ("redis://me@h/0", {"username": "you"}, "names a user, and so do"),

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
-from pares.ledger.pulsar.errors import Broken, Refused, by_status
+from pares.ledger.pulsar.errors import NO_TOPIC, Broken, Refused, by_status
 from pares.ledger.pulsar.settings import SUBSCRIPTION, Settings
 
 _HOPS: Final = 4
@@ -33,40 +33,34 @@ class Admin:
     def version(self) -> str:
         return str(self._ask("GET", "/admin/v2/brokers/version"))
 
-    def partitions(self, topic: str) -> int | None:
-        """How many partitions it has, 0 for a topic without; None: there is none of that name."""
+    def partitions(self, topic: str) -> int:
+        """How many partitions of Pulsar's own it has, 0 for a topic without and for one that is not there."""
         try:
             said = self._ask("GET", f"{self._path(topic)}/partitions?checkAllowAutoCreation=false")
         except Refused as error:
-            if error.code == "TopicNotFound":
-                return None
+            if error.code == NO_TOPIC:
+                return 0
             raise
-        found = int(said.get("partitions", 0))
-        return found if found or self._plain(topic) else None
+        return int(said.get("partitions", 0))
 
-    def _plain(self, topic: str) -> bool:
+    def is_there(self, topic: str) -> bool:
         """Whether there is a topic of this very name. Asking makes none."""
         return self._settings.full(topic) in self._ask("GET", self._path("").rstrip("/"))
 
-    def make(self, topic: str, partitions: int) -> bool:
-        """Whether it was made here."""
+    def make(self, topic: str) -> None:
+        """See to it that there is one of this name."""
         try:
-            self._ask("PUT", f"{self._path(topic)}/partitions", partitions, self._making)
+            self._ask("PUT", self._path(topic), patience=self._making)
         except Refused as error:
-            if error.code == "409":
-                return False
-            raise
-        return True
-
-    def grow(self, topic: str, partitions: int) -> None:
-        self._ask("POST", f"{self._path(topic)}/partitions", partitions, self._making)
+            if error.code != "409":
+                raise
 
     def mark(self, name: str) -> str | None:
         """Which log a partition's topic is; None: it is not there, or nobody has said so."""
         try:
             said = self._ask("GET", f"{self._path(name)}/subscription/{SUBSCRIPTION}/properties")
         except Refused as error:
-            if error.code == "TopicNotFound":
+            if error.code == NO_TOPIC:
                 return None
             raise
         return str(said.get(_MARK) or "") or None

@@ -1,4 +1,4 @@
-"""Pulsar as a ledger: `pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC`. A partition of the log is one of that partitioned topic.
+"""Pulsar as a ledger: `pulsar://HOST:PORT/TENANT/NAMESPACE/TOPIC`. Partition 0 is that topic, which has none of Pulsar's own.
 
 What it promises is `Log`'s, and how:
 
@@ -234,7 +234,7 @@ class _Shared:
 
 
 class PulsarLog(TailedLog):
-    """The partitions of one topic as a log."""
+    """The topics of one log."""
 
     kind = "pulsar"
 
@@ -266,7 +266,7 @@ class PulsarLog(TailedLog):
 
 
 class PulsarLedger(PulsarLog):
-    """A partitioned topic of Pulsar, named by the URL; made when it is missing.
+    """A topic of Pulsar without partitions, named by the URL; made when it is missing.
 
     Options: `admin` (`http://HOST:PORT`: where the cluster answers HTTP; port 8080 of the first host, by HTTPS 8443),
     `partitions` (grows an existing log; at most 200), `retention` (seconds, or "none"), `timeout` (seconds that a request may

@@ -102,7 +102,7 @@ class Settings(Usual):
         return scrubbed(text, self.client, _SECRET)
 
     def base(self, topic: str) -> str:
-        """The topic of a log, without its tenant. One whose name would not go everywhere is named by its hash."""
+        """The topic of a log's partition 0, without its tenant. One whose name would not go everywhere is named by its hash."""
         if not topic:
             return self.topic
         plain = topic if _PLAIN.fullmatch(topic) and not _OURS.fullmatch(topic) else _hashed(topic)
@@ -110,7 +110,7 @@ class Settings(Usual):
 
     def name(self, topic: str, partition: int) -> str:
         """The topic of a partition, without its tenant."""
-        return f"{self.base(topic)}-partition-{partition}"
+        return f"{self.base(topic)}={partition}" if partition else self.base(topic)
 
     def full(self, name: str) -> str:
         return f"persistent://{self.tenant}/{self.namespace}/{name}"

@@ -1,7 +1,8 @@
 """The topics behind a log: made when they are missing, and told from others.
 
-A log is a partitioned topic, and each of its partitions a partition of the log. On each of them stands a durable subscription
-of the name `pares`, which has two tasks:
+A partition of a log is a topic of its own, without partitions: partition 0 of the log `work` is the topic `work`, partition 1
+is `work=1`. (Pulsar's own partitions can't be made anew as long as some client asks for one of them.) On each stands a durable
+subscription of the name `pares`, which has two tasks:
 
 - a broker deletes nothing that a subscription has not acknowledged. Nobody consumes by this one; it is moved up when the log is
   trimmed. So no retention needs to be set, and a topic is not deleted for being idle;
@@ -17,7 +18,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger.pulsar.admin import Admin
 from pares.ledger.pulsar.client import Client
 from pares.ledger.pulsar.errors import NO_RIGHT, NO_TOPIC, Refused, unavailable
-from pares.ledger.pulsar.settings import Settings
+from pares.ledger.pulsar.settings import MOST, Settings
 
 _HEAD = b'{"pares":'
 _PAUSE = 0.1
@@ -44,10 +45,10 @@ class Topics:
         return said
 
     def count(self, topic: str) -> int:
-        """How many partitions the log has. Raises `Refused` if it is not there."""
-        found = self._admin.partitions(self._settings.base(topic))
-        if not found:
-            raise Refused(NO_TOPIC, f"the topic {self._settings.base(topic)} is not there")
+        """How many partitions the log has, whose first one is there."""
+        found = 1
+        while found < MOST and self._admin.mark(self._settings.name(topic, found)) is not None:
+            found += 1
         return found
 
     def mark(self, name: str) -> str:
@@ -65,63 +66,52 @@ class Topics:
         them all, but while it grows."""
         if self.there(topic):
             return False
-        found = self._made(self._settings.base(topic), partitions)
-        for partition in reversed(range(found)):
-            self._begun(self._settings.name(topic, partition))
+        for partition in reversed(range(partitions)):
+            self.make(self._settings.name(topic, partition))
         return True
 
-    def _made(self, base: str, partitions: int) -> int:
-        """See to it that the topic is there; its partitions. A broker may go on for a moment to believe that a topic is there
-        which was deleted, or is not which was made."""
-        until = time.monotonic() + self._settings.connect
-        while not (found := self._admin.partitions(base)):
-            if found is None and self._make(base, partitions):
-                return partitions
-            if found is None and time.monotonic() < until:
-                time.sleep(_PAUSE)
-                continue
-            if found is None:
-                raise Refused(NO_TOPIC, f"the topic {base} is not there, and can't be made")
-            raise ConfigError(
-                f"{self._settings.where}: the topic {base} has no partitions, so it is none that pares has made; it was left "
-                "as it is: name another one"
-            )
-        return found
-
-    def _make(self, base: str, partitions: int) -> bool:
-        try:
-            return self._admin.make(base, partitions)
-        except Refused as error:
-            full = self._settings.full(base)
-            if error.code == NO_RIGHT:
-                raise unavailable(
-                    self._settings.where,
-                    f"make the topic {base}",
-                    f"the role is none of the tenant's admins: have one make it (pulsar-admin topics create-partitioned-topic "
-                    f"-p {partitions} {full}), and grant the role produce and consume",
-                ) from None
-            if error.code == NO_TOPIC:
-                raise ConfigError(
-                    f"{self._settings.where}: there is no tenant {self._settings.tenant} with a namespace "
-                    f"{self._settings.namespace}: name another one, or have it made ({error})"
-                ) from None
-            raise
-
-    def grow(self, topic: str, there: int, partitions: int) -> None:
-        self._admin.grow(self._settings.base(topic), partitions)
-        for partition in range(there, partitions):
-            self._begun(self._settings.name(topic, partition))
-
-    def _begun(self, name: str) -> None:
+    def make(self, name: str) -> None:
+        """A partition's topic, unless it is there. A broker may go on for a moment to believe that a topic is there which was
+        deleted, or is not which was made."""
         until = time.monotonic() + self._settings.connect
         while True:
             try:
+                self._create(name)
                 self._begin(name)
                 return
             except Refused as error:
                 if error.code != NO_TOPIC or time.monotonic() > until:
                     raise
             time.sleep(_PAUSE)
+
+    def _create(self, name: str) -> None:
+        settings = self._settings
+        try:
+            self._admin.make(name)
+        except Refused as error:
+            if error.code == NO_TOPIC:
+                raise ConfigError(
+                    f"{settings.where}: there is no tenant {settings.tenant} with a namespace {settings.namespace}: name another "
+                    f"one, or have it made ({error})"
+                ) from None
+            if error.code != NO_RIGHT:
+                raise
+            if not self._admin.is_there(name):
+                raise unavailable(
+                    settings.where,
+                    f"make the topic {name}",
+                    f"the role is none of the tenant's admins: have one make it (pulsar-admin topics create "
+                    f"{settings.full(name)}), and grant the role produce and consume",
+                ) from None
+        if self._admin.partitions(name):
+            raise ConfigError(
+                f"{settings.where}: the topic {name} has partitions, so it is none that pares has made; it was left as it is: "
+                "name another one"
+            )
+
+    def grow(self, topic: str, there: int, partitions: int) -> None:
+        for partition in range(there, partitions):
+            self.make(self._settings.name(topic, partition))
 
     def _begin(self, name: str) -> None:
         """Mark a partition's topic as a log's, unless it is. Raises `ConfigError` for one that is somebody else's."""
