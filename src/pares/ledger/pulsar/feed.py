@@ -2,8 +2,9 @@
 
 **Which log it is.** Whenever the connection was lost, the mark of the topic is asked for, and the last message that was read is
 read again, in its place. Another one there, or what comes behind it: the topic has lost what was seen here, and is another log
-from now on (R12). Nothing there yet is no answer: a broker tells its last place before it shows what is in it, and the other
-way round.
+from now on (R12). The mark is asked for, too, when a message is none of this log's, and when the topic ends before what was
+read: the client connects again by itself, and to whatever has the name by then. Nothing there yet is no answer: a broker tells
+its last place before it shows what is in it, and the other way round.
 
 **Where it begins.** With the record that the last one names as read by its writer, so a few records before the end (see
 `fold`).
@@ -108,8 +109,10 @@ class Feed:
             try:
                 if watch is None or not watch.connected:
                     raise Broken("the connection was lost")
-                last = watch.last()
-                break
+                last, seen = watch.last(), self._seen
+                if seen is None or last >= seen.read or self._is_still(seen.log):
+                    break
+                raise Broken("it is another topic by now")
             except (Refused, Broken) as error:
                 self.again(watch)
                 if time.monotonic() > deadline:
@@ -123,6 +126,19 @@ class Feed:
             else:
                 return seen
         return self.look() if time.monotonic() < deadline else self._late()
+
+    def _is_still(self, log: str) -> bool:
+        """Whether the topic is the one that it was: the client may have connected to another one of its name by itself."""
+        mark = self._admin.mark(self.name)
+        if mark != log:
+            self._doubt()
+        if mark is None:
+            self.again()
+            raise self._gone()
+        return mark == log
+
+    def _gone(self) -> Refused:
+        return Refused(NO_TOPIC, f"the topic {self.name} is gone, or no ledger's any more; a member makes it anew")
 
     def _late(self) -> Seen:
         raise raised(self._settings.where, "read", Broken("the broker does not answer in time"))
@@ -224,7 +240,7 @@ class Feed:
         """Find where to read on."""
         mark = self._admin.mark(self.name)
         if mark is None:
-            raise Refused(NO_TOPIC, f"the topic {self.name} is gone, or no ledger's any more; a member makes it anew")
+            raise self._gone()
         watch = self._client.watch(self.name)
         with self.changed:
             self._watch = watch
@@ -272,6 +288,7 @@ class Feed:
         self._forget()
 
     def _begin(self, mark: str, watch: Watch) -> None:
+        self.foreign = 0
         fold, self._reader = find(self._client, self._settings, self.name, mark, watch.last())
         self._fold = fold
         self.places.clear()
@@ -314,6 +331,8 @@ class Feed:
         start = fold.start
         taken = look_back(self._client, self._settings, self.name, fold, raw)
         self._sum = zlib.crc32(raw.data)
+        if fold.foreign > self.foreign and not self._is_still(fold.log):
+            raise Broken("it is another topic by now")
         self.foreign = fold.foreign
         if fold.between:
             self.places.passed(fold.next, str(raw.place))

@@ -44,7 +44,7 @@ from pares.ledger.pulsar.writer import Writer
 from pares.ledger.service_log import Known, TailedLog
 from pares.ledger.window import Window, Windows
 
-FRESH: Final = 0.5
+FRESH: Final = 0.1
 """Seconds for which the broker's last word on the end of a partition is taken for its end."""
 _GRACE: Final = 0.5
 """Seconds for which `close` leaves an append that is under way to its answer."""

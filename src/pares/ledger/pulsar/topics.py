@@ -91,8 +91,8 @@ class Topics:
         except Refused as error:
             if error.code == NO_TOPIC:
                 raise ConfigError(
-                    f"{settings.where}: there is no tenant {settings.tenant} with a namespace {settings.namespace}: name another "
-                    f"one, or have it made ({error})"
+                    f"{settings.where}: there is no tenant {settings.tenant} with a namespace {settings.namespace}: name "
+                    f"another one, or have it made ({error})"
                 ) from None
             if error.code != NO_RIGHT:
                 raise
