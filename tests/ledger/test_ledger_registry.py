@@ -86,8 +86,8 @@ def test_names_the_schemes_it_knows() -> None:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
     assert (
-        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://"
-        in str(caught.value)
+        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, pulsar://, pulsar+ssl://, rabbitmq-stream://, "
+        "redis://, sqlite://" in str(caught.value)
     )
     assert schemes() == [
         "file",
@@ -96,6 +96,8 @@ def test_names_the_schemes_it_knows() -> None:
         "memory",
         "nats",
         "postgresql",
+        "pulsar",
+        "pulsar+ssl",
         "rabbitmq-stream",
         "redis",
         "sqlite",
@@ -163,6 +165,8 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
         "nats",
         "old",
         "postgresql",
+        "pulsar",
+        "pulsar+ssl",
         "rabbitmq-stream",
         "redis",
         "shoe",

@@ -78,7 +78,7 @@ PULSAR = [
     ("pulsar://h/a/b/c:d", "is no topic for a ledger"),
     ("pulsar://h/a/b/c-partition-0", "no -partition-N"),
     ("pulsar://h/a/b/c?admin=h:8080", "admin is no http://HOST:PORT"),
-    ("pulsar://h/a/b/c?admin=http://me:{}@h:8080", "admin has a user or password in it"),
+    ("pulsar://h/a/b/c?admin=http://me:{}@h:8080", "it can't be taken apart"),
     ("pulsar://h/a/b/c?partitions=201", "has at most 200"),
     ("pulsar://h/a/b/c?colour=red", "unknown option colour"),
     ("pulsar+ssl://h/a/b/c?replication=3", "unknown option replication"),
