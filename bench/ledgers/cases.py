@@ -16,7 +16,7 @@ from typing import Final
 import pares
 from bench.cases import Row, crash, handed_over, spread
 from bench.processes import Troupe
-from pares.dev import Kafka, Nats, Postgres, RabbitMQ, Redis
+from pares.dev import Kafka, Nats, Postgres, Pulsar, RabbitMQ, Redis
 from pares.runtime.clock import stopwatch
 
 BEGIN, END = "<!-- figures on ledgers -->", "<!-- end of figures on ledgers -->"
@@ -70,6 +70,12 @@ def _rabbitmq() -> Iterator[NewUrl]:
         yield lambda: server.stream_url(_name())
 
 
+@contextmanager
+def _pulsar() -> Iterator[NewUrl]:
+    with Pulsar() as server:
+        yield lambda: server.topic_url(_name())
+
+
 def _name() -> str:
     return f"bench_{uuid.uuid4().hex[:8]}"
 
@@ -80,6 +86,7 @@ LEDGERS: Final = {
     "postgres": _postgres,
     "redis": _redis,
     "rabbitmq": _rabbitmq,
+    "pulsar": _pulsar,
     "nats": _nats,
     "kafka": _kafka,
 }

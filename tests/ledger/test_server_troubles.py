@@ -16,10 +16,10 @@ from log_tools import HANG, append_again, payloads, read_all
 
 import pares.ledger
 from pares.core.errors import LedgerUnavailable
-from pares.dev import Postgres, RabbitMQ, Redis
+from pares.dev import Postgres, Pulsar, RabbitMQ, Redis
 from pares.ledger import Ledger
 
-Server = Postgres | Redis | RabbitMQ
+Server = Postgres | Redis | RabbitMQ | Pulsar
 
 
 class Kind(NamedTuple):
@@ -28,7 +28,12 @@ class Kind(NamedTuple):
     """Seconds that a request may take where the ledger is to give up soon."""
 
 
-KINDS: Final = {"postgresql": Kind(Postgres, 2.0), "redis": Kind(Redis), "rabbitmq": Kind(RabbitMQ)}
+KINDS: Final = {
+    "postgresql": Kind(Postgres, 2.0),
+    "redis": Kind(Redis),
+    "rabbitmq": Kind(RabbitMQ),
+    "pulsar": Kind(Pulsar, 2.0),
+}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -54,6 +59,8 @@ def server(one: Server) -> Server:
 def url(server: Server) -> str:
     """A ledger that nobody has used."""
     name = f"t_{uuid.uuid4().hex[:12]}"
+    if isinstance(server, Pulsar):
+        return server.topic_url(name)
     return server.table_url(name) if isinstance(server, Postgres) else server.stream_url(name)
 
 

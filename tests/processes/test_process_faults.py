@@ -31,6 +31,7 @@ CASES = [
     ("neli", "kafka", *LONG),
     ("claims", "redis", *SHORT),
     ("claims", "rabbitmq", *LONG),
+    ("claims", "pulsar", *LONG),
     ("claims", "kinesis", 3.0, LONG[1]),
 ]
 """(protocol, ledger, session, rounds)"""
@@ -57,6 +58,8 @@ def troupe(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Troupe]:
         url = request.getfixturevalue("redis_server").stream_url(f"t-{uuid.uuid4().hex}")
     if params["ledger"] == "rabbitmq":
         url = request.getfixturevalue("rabbit_server").stream_url(f"t-{uuid.uuid4().hex}")
+    if params["ledger"] == "pulsar":
+        url = request.getfixturevalue("pulsar_server").topic_url(f"t-{uuid.uuid4().hex}")
     if params["ledger"] == "kinesis":
         url = request.getfixturevalue("moto").stream_url(f"t-{uuid.uuid4().hex}")
     troupe = Troupe(tmp_path, url, session, ROLES[protocol], protocol)

@@ -253,7 +253,12 @@ class PulsarLog(TailedLog):
         except Gone:
             if self._shared.settings.readonly:
                 raise
-            if self._shared.settle(self._topic, self._had):
+            try:
+                made = self._shared.settle(self._topic, self._had)
+            except ConfigError as error:
+                # A cluster that restarts empty has no namespace for a moment, and what was right when this was opened will be.
+                raise LedgerUnavailable(str(error)) from None
+            if made:
                 log.warning("%s: the log was gone, and was made anew: it is another one", self._shared.settings.where)
             found = super().identity()
         known = self._shared.known.get(self._topic)
