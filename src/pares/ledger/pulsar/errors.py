@@ -67,10 +67,10 @@ def meaning(code: str, said: str = "", *, sent: bool = False) -> Refused | Broke
 
 def by_status(status: int, said: str) -> Refused | Broken:
     """What an answer of HTTP says that is none of success."""
-    if status == 401:
+    if status == 401 and not said:
         return Refused(BAD_LOGIN, _LOGIN)
-    if status == 403:
-        return Refused(NO_RIGHT, _RIGHT)
+    if status in (401, 403):  # a login that is good, and may not do this, gets a reason
+        return Refused(NO_RIGHT, f"{_RIGHT} ({said})" if said else _RIGHT)
     if status == 404:
         return Refused(NO_TOPIC, said or _WORDS[NO_TOPIC])
     if 400 <= status < 500:
