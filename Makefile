@@ -44,7 +44,7 @@ else
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
 endif
 
-brokers: $(VENV)/.ready-test ## the tests on real brokers, servers, PostgreSQL and Redis: Kafka comes from Maven Central first, once
+brokers: $(VENV)/.ready-test ## the tests on real brokers, servers, PostgreSQL and Redis: Kafka and Pulsar come from Maven Central first, once
 	-@$(MAKE) --no-print-directory prometheus pgbouncer
 	$(BIN)/pytest -m brokers -rs --durations=15 $(ARGS)
 
@@ -58,10 +58,11 @@ SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/c
 	tests/runtime/allcall/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py
 
 # Without RabbitMQ, whose server comes with no package of Python: `make brokers` needs the distribution's rabbitmq-server. And without
-# the suite on the emulator of Kinesis, which takes minutes: `make test` plays that ledger in a simulation of the service.
+# the suite on the emulator of Kinesis, which takes minutes: `make test` plays that ledger in a simulation of the service. And without
+# Pulsar, whose server is 230 MB of jars.
 brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: six minutes
 	-@$(MAKE) --no-print-directory prometheus
-	$(BIN)/pytest -m brokers -rs -k 'not rabbitmq and not kinesis' $(SHORT) $(ARGS)
+	$(BIN)/pytest -m brokers -rs -k 'not rabbitmq and not kinesis and not pulsar' $(SHORT) $(ARGS)
 
 # The package is unpacked and not installed: that would start a service, and take root's rights. Its test fails without it, and
 # says so, so where this can't be done the other tests are played first.
