@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
+from pares.core.wire.hashes import Digests, Key
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.silences import Silences
 from pares.core.wire.states import (
@@ -32,9 +33,6 @@ from pares.core.wire.states import (
     Run,
     SeatState,
     Two,
-    hash_of,
-    lasting_hash,
-    lasting_hash_of,
     new_seat,
 )
 
@@ -51,21 +49,17 @@ Four to a member, because hashing a place costs in proportion to the members; a 
 session, still comes to a place every five sessions.
 """
 
-
-Key = tuple[str, Any]
-"""A part of the world: the name of its table and its key there."""
+QuickView = tuple[dict[str, MemberState], int, int, MemberState | None, int, dict[int, SeatState], set[int]]
 
 
 class World:
     """Members, seats, roles, pauses and the base in force, after some prefix of the log."""
 
     __slots__ = (
-        "_dirty",
+        "_digests",
         "_eligible",
-        "_hashes",
         "_readers",
         "_silences",
-        "_still",
         "ahead",
         "base",
         "count",
@@ -135,10 +129,8 @@ class World:
         """Rises with every change that is more than a sign of life, and with marks."""
         self.shape = 0
         """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
-        self._hashes: dict[Key, int] = {}
-        self._still = 0
-        self._dirty: set[Key] = set()
-        self.moved: set[Seat] = set()  # whose marks have moved since the last place: what changes most
+        self._digests = Digests(lasting=lasting)
+        self.moved = self._digests.moved
         self._silences: Silences | None = None
         self.widths: dict[str, int] = {}
         """By role: one more than the highest number that a seat of it had. Derived from the seats."""
@@ -150,7 +142,7 @@ class World:
 
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
-        self._dirty.update(keys)
+        self._digests.dirty.update(keys)
         self.version += 1
         self.shape += 1
 
@@ -211,7 +203,7 @@ class World:
             table[seat] = known
         elif table.pop(seat, None) is None:
             return
-        self._dirty.add((name, seat))
+        self._digests.dirty.add((name, seat))
 
     @property
     def in_force(self) -> bool:
@@ -281,11 +273,14 @@ class World:
             self.reads = min(self._readers, default=MAX_INT)
         self.changed(("members", member.id))
 
-    def quick_view(self, member: str) -> tuple[dict[str, MemberState], int, int, MemberState | None, int]:
+    def quick_view(self, member: str) -> QuickView:
         """What a loop over beats needs, until something else than a beat has counted or a place has come: the members, the
-        base, the newest version of which a record counts without changing more than its sender, `member`, and `next_place`."""
-        members = self.members
-        return members, self.base, min(self.reads, self.highest), members.get(member), self.next_place()
+        base, the newest version of which a record counts without changing more than its sender, `member`, and `next_place`. And
+        what it keeps of seats whose marks it raises: seats by tokens, of terms that may be over, and the tokens of those that
+        it has raised."""
+        members, digests = self.members, self._digests
+        newest = min(self.reads, self.highest)
+        return members, self.base, newest, members.get(member), self.next_place(), digests.terms, digests.raised
 
     def memory(self) -> int:
         """For how many counted records a silent member without seats is remembered."""
@@ -346,7 +341,8 @@ class World:
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
         self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
-        self._hashes, self._still, self._silences = {}, 0, None
+        self._digests, self._silences = Digests(lasting=self.lasting), None
+        self.moved = self._digests.moved
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
@@ -358,25 +354,13 @@ class World:
     def digest(self) -> str:
         """A hash of the whole world, equal for equal worlds however they came about, within one process.
 
-        It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
-        members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
-        hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
-        own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
+        It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's own keyed hash
+        serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
-        hashed, of_part = (lasting_hash, lasting_hash_of) if self.lasting else (hash, hash_of)
-        self._dirty.update([("seats", self.moved.pop()) for _ in range(len(self.moved))])
-        for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
-            part = getattr(self, key[0]).get(key[1])
-            fresh = 0 if part is None else of_part(key, part)
-            self._still += fresh - self._hashes.pop(key, 0)
-            if fresh:
-                self._hashes[key] = fresh
-        self._dirty.clear()
-        moving = sum([hashed((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
-        parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
+        parts = (self.base, self.last, self.count, self.placed, self.highest)
         if self.in_force:
             parts = (*parts, self.stride, self.elders, self.noted)
-        return f"{hashed(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return self._digests.digest(self, self.members, parts)
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""
