@@ -237,8 +237,8 @@ class Reader:
 
     def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
         world, group, member, beat, most = self.world, self.group, self.member, records.Beat, records.MAX_RECORD
-        decode_quickly, fold, raise_marks = records.decode_fast, _fold.fold, _fold.raise_marks
-        members, base, newest, me, due, terms, raised = world.quick_view(member)
+        decode_quickly, fold = records.decode_fast, _fold.fold
+        members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
         count, last = world.count, world.last
         for offset, _, payload in entries:
@@ -264,21 +264,7 @@ class Reader:
                 last = state.offset = offset
                 state.n, state.due_ms, state.count = n, record.s, count
                 if record.marks:
-                    if world.ahead or world.ranges:
-                        raise_marks(world, state, record.marks)
-                    else:
-                        id = state.id
-                        for role, index, token, mark in record.marks:
-                            seat = terms.get(token)
-                            if seat is None or seat.role != role or seat.index != index:
-                                seat = world.seats.get((role, index))
-                                if seat is None or seat.token != token:
-                                    continue
-                                terms[token] = seat
-                            if mark > seat.mark and seat.token == token and seat.holder == id:
-                                seat.mark = mark
-                                raised.add(token)
-                                world.version += 1
+                    world.raise_marks(state, record.marks)
                 if state is me:
                     self.mine.append((offset, n, payload))
                 if count < due:
@@ -300,11 +286,11 @@ class Reader:
                     self.mine.append((offset, record.n, payload))
                 if type(record) not in KEEP or record.v > newest:
                     self._counted(offset, record)
-                    members, base, newest, me, due, terms, raised = world.quick_view(member)
+                    members, base, newest, me, due = world.quick_view(member)
                 if count < due and type(record) is not records.Join:
                     continue
             self._place(offset, record, changes)
-            members, base, newest, me, due, terms, raised = world.quick_view(member)
+            members, base, newest, me, due = world.quick_view(member)
         world.count, world.last = count, last
         if offset >= 0:
             self.position, self.anchor = offset + 1, (offset, bytes(payload))

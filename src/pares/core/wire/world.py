@@ -49,20 +49,18 @@ Four to a member, because hashing a place costs in proportion to the members; a 
 session, still comes to a place every five sessions.
 """
 
-QuickView = tuple[dict[str, MemberState], int, int, MemberState | None, int, dict[int, SeatState], set[int]]
-
 
 class World:
     """Members, seats, roles, pauses and the base in force, after some prefix of the log."""
 
     __slots__ = (
-        "_digests",
         "_eligible",
         "_readers",
         "_silences",
         "ahead",
         "base",
         "count",
+        "digests",
         "elders",
         "followed",
         "gone",
@@ -71,7 +69,6 @@ class World:
         "last",
         "lasting",
         "members",
-        "moved",
         "names",
         "noted",
         "pauses",
@@ -129,8 +126,7 @@ class World:
         """Rises with every change that is more than a sign of life, and with marks."""
         self.shape = 0
         """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
-        self._digests = Digests(lasting=lasting)
-        self.moved = self._digests.moved
+        self.digests = Digests(lasting=lasting)
         self._silences: Silences | None = None
         self.widths: dict[str, int] = {}
         """By role: one more than the highest number that a seat of it had. Derived from the seats."""
@@ -142,16 +138,36 @@ class World:
 
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
-        self._digests.dirty.update(keys)
+        self.digests.dirty.update(keys)
         self.version += 1
         self.shape += 1
 
     def marked(self, seat: Seat) -> None:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
-        self.moved.add(seat)
+        self.digests.moved.add(seat)
         self.version += 1
         if (self.ahead and seat in self.ahead) or (self.ranges and seat in self.ranges):
             self._passed(seat)
+
+    def raise_marks(self, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
+        """The fold calls this for what a record of that member says of seats that it holds (R15). Consumers write hardly
+        anything but beats with marks, so it takes no detour."""
+        seats, id, digests, plain = self.seats, member.id, self.digests, not (self.ahead or self.ranges)
+        terms, raised = digests.terms, digests.raised
+        for role, index, token, mark in marks:
+            seat = terms.get(token)
+            if seat is None or seat.role != role or seat.index != index:
+                seat = seats.get((role, index))
+                if seat is None or seat.token != token:
+                    continue
+                terms[token] = seat
+            if mark > seat.mark and seat.token == token and seat.holder == id:
+                seat.mark = mark
+                if plain:
+                    raised.add(token)
+                else:
+                    self.marked(seat.seat)
+        self.version += 1
 
     def _passed(self, seat: Seat) -> None:
         """What its mark has passed of what is above it is forgotten."""
@@ -203,7 +219,7 @@ class World:
             table[seat] = known
         elif table.pop(seat, None) is None:
             return
-        self._digests.dirty.add((name, seat))
+        self.digests.dirty.add((name, seat))
 
     @property
     def in_force(self) -> bool:
@@ -273,14 +289,11 @@ class World:
             self.reads = min(self._readers, default=MAX_INT)
         self.changed(("members", member.id))
 
-    def quick_view(self, member: str) -> QuickView:
+    def quick_view(self, member: str) -> tuple[dict[str, MemberState], int, int, MemberState | None, int]:
         """What a loop over beats needs, until something else than a beat has counted or a place has come: the members, the
-        base, the newest version of which a record counts without changing more than its sender, `member`, and `next_place`. And
-        what it keeps of seats whose marks it raises: seats by tokens, of terms that may be over, and the tokens of those that
-        it has raised."""
-        members, digests = self.members, self._digests
-        newest = min(self.reads, self.highest)
-        return members, self.base, newest, members.get(member), self.next_place(), digests.terms, digests.raised
+        base, the newest version of which a record counts without changing more than its sender, `member`, and `next_place`."""
+        members = self.members
+        return members, self.base, min(self.reads, self.highest), members.get(member), self.next_place()
 
     def memory(self) -> int:
         """For how many counted records a silent member without seats is remembered."""
@@ -341,8 +354,7 @@ class World:
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
         self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
-        self._digests, self._silences = Digests(lasting=self.lasting), None
-        self.moved = self._digests.moved
+        self.digests, self._silences = Digests(lasting=self.lasting), None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
@@ -360,7 +372,7 @@ class World:
         parts = (self.base, self.last, self.count, self.placed, self.highest)
         if self.in_force:
             parts = (*parts, self.stride, self.elders, self.noted)
-        return self._digests.digest(self, self.members, parts)
+        return self.digests.digest(self, self.members, parts)
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""

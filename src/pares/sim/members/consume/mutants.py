@@ -60,7 +60,7 @@ def _zombie_marks() -> list[Patch]:
                 state.mark = mark
                 world.marked(state.seat)
 
-    return [(fold, "raise_marks", marks)]
+    return [(World, "raise_marks", marks)]
 
 
 def _living_name_resumed() -> list[Patch]:
