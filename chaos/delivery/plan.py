@@ -12,14 +12,16 @@ TOPIC: Final = "orders"
 GROUP: Final = "booking"
 SCHEMA: Final = "CREATE TABLE IF NOT EXISTS booked (part INTEGER, place INTEGER, worker TEXT, token INTEGER)"
 
-Way = Literal["at-least-once", "at-most-once", "fenced", "ranges", "ranges-once", "keys", "plain group"]
+Way = Literal["at-least-once", "at-most-once", "taken-ahead", "fenced", "ranges", "ranges-once", "keys", "plain group"]
 WAYS: Final[tuple[Way, ...]] = (
-    *("at-least-once", "at-most-once", "fenced"),
+    *("at-least-once", "at-most-once", "taken-ahead", "fenced"),
     *("ranges", "ranges-once", "keys"),
     "plain group",
 )
-ONCE: Final[frozenset[Way]] = frozenset({"at-most-once", "ranges-once"})
+ONCE: Final[frozenset[Way]] = frozenset({"at-most-once", "taken-ahead", "ranges-once"})
 """Those that take records before they are given them."""
+AHEAD: Final[dict[Way, int]] = {"taken-ahead": 4, "ranges-once": 2}
+"""Batches that are taken before anybody asks for them."""
 DIVIDED: Final[dict[Way, Claims]] = {"ranges": "ranges", "ranges-once": "ranges", "keys": "keys"}
 """Those in which several workers work on one partition."""
 SLOTS: Final = 3

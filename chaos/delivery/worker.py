@@ -20,7 +20,7 @@ import msgspec
 
 import pares
 from chaos.delivery.journal import Journal
-from chaos.delivery.plan import DIVIDED, GROUP, PLAIN, SCHEMA, SLOTS, Task, delivery
+from chaos.delivery.plan import AHEAD, DIVIDED, GROUP, PLAIN, SCHEMA, SLOTS, Task, delivery
 from pares.core.errors import LedgerUnavailable, Stale
 from pares.fence import SqlFence
 
@@ -67,6 +67,7 @@ class Worker:
                 source=task.source or None,
                 name=task.name,
                 batch=task.batch,
+                ahead=AHEAD.get(task.way, 0),
                 delivery=delivery(task.way, task.mutant),
                 claim=DIVIDED.get(task.way, "partitions"),
                 slots=SLOTS,

@@ -15,8 +15,8 @@ import pytest
 from neli_bench import Bench, config, fast
 
 from pares.core.events import Assigned, Restart
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.neli_records import PartitionCount, decode
-from pares.core.wire.stable import stable_hash
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "566bb0d"

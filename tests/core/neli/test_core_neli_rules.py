@@ -13,8 +13,8 @@ from pares.core import events as ev
 from pares.core.lease import challenge_ns, lease_ns
 from pares.core.neli.role_mapping import partition_of_role, role_number
 from pares.core.wire import neli_records
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.neli_records import NAMES, Announce, Foreign, Place, Pulse, RolesChanged, Yield, decode, encode
-from pares.core.wire.stable import stable_hash
 
 PRICING = 13303148857092463422
 

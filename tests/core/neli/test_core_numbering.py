@@ -12,8 +12,8 @@ from neli_bench import Bench, config, fast, leading, neli, of
 from pares.core import events as ev
 from pares.core.neli.history import Chronicle
 from pares.core.neli.role_mapping import Numbering, partition_of_role
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.neli_records import NUMBERED, Announce, Number, PartitionCount, Place, RolesChanged, Share, decode
-from pares.core.wire.stable import stable_hash
 
 NAMES = ("AAPL", "MSFT", "NVDA", "TSLA")
 

@@ -14,7 +14,7 @@ from runtime_tools import Crew, until
 
 import pares
 from pares.core.errors import ConfigError
-from pares.core.wire.stable import stable_hash
+from pares.core.wire.hashes import stable_hash
 from pares.testing import Stage
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guide.md").read_text()

@@ -10,8 +10,8 @@ from typing import Final
 from msgspec import Struct
 
 from pares.core.wire.divided.siblings import part_of
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.records import MAX_ROLES
-from pares.core.wire.stable import stable_hash
 from pares.core.wire.states import MemberState
 
 _PREFIX: Final = "pares.consume."

@@ -46,10 +46,9 @@ class Consuming(Living):
     def __init__(self, config: Config, reader: Reader, outbox: Outbox, tenures: Tenures, watches: Stopwatches) -> None:
         super().__init__(config, reader, outbox, tenures, watches)
         self.moves.willing = frozenset(role.name for role in config.roles)
-        self.taking: dict[Seat, ev.Took] = {}
-        """Takes that are not known to have had their effect."""
-        self.numbers: dict[Seat, int] = {}
-        """By which of this member's records each of them was last written."""
+        self.taking: dict[ev.Took, int] = {}
+        """Takes that are not known to have had their effect, in order, and by which of this member's records each of them was
+        last written. Of one seat there may be several: they follow one another."""
         self.ahead: dict[Seat, ev.Marked] = {}
         """What is done above positions, as far as the world does not show it; the one that was not written for longest
         first."""
@@ -114,18 +113,17 @@ class Consuming(Living):
         shows by now that it landed. [one that is told twice is given out twice] Nor when the term is about to end."""
         landed = request.seat in self.reader.world.seats and self.reader.world.seats[request.seat].taken > request.first
         if self.led(request.seat, request.token) is not None and not landed:
-            self.taking[request.seat] = request
             fields: dict[str, Any] = {"first": request.first, "last": request.last}
             self._write(records.Take, now, seat=request.seat, token=request.token, **fields)
-            self.numbers[request.seat] = self.outbox.sent.n
-        elif not landed and self.taking.get(request.seat) != request:
+            self.taking[request] = self.outbox.sent.n
+        elif not landed and request not in self.taking:
             effects.append(ev.Untaken(request.seat, request.token, request.last + 1))
 
     def can_count(self, took: ev.Took) -> bool:
         """Whether that take, written before, may have its effect yet: none of this member's later records has counted (R2), or
         it will be written again."""
         me = self.reader.world.members.get(self.me)
-        passed = me is not None and me.n >= self.numbers[took.seat]
+        passed = me is not None and me.n >= self.taking[took]
         return not passed or self.led(took.seat, took.token) is not None
 
     def _want(self, request: ev.Wants, now: int, effects: list[ev.Effect]) -> None:
@@ -223,34 +221,37 @@ class Consume(Claims):
                 self.living.moves.first.discard(change.seat)
 
     def _taken(self, changes: list[Change]) -> list[ev.Effect]:
-        """C4: takes of this member's that had their effect. Under this token nobody else takes, so what is taken up to the end
-        of the one that is looked for was taken by it. What landed before the term ended is this member's as well, though the
-        world that was read with it knows of later terms only. [a member that reads again after an outage, and has lost the
-        seat meanwhile: what it took would be lost, though it lives]"""
+        """C4: takes of this member's that had their effect. Under this token nobody else takes, and what it takes is in order:
+        so what is taken, up to the end of the one that is looked for, was taken by it. What landed before the term ended is
+        this member's as well, though the world that was read with it knows of later terms only. [a member that reads again
+        after an outage, and has lost the seat meanwhile: what it took would be lost, though it lives]"""
+        if not self.living.taking:
+            return []
         found: list[ev.Effect] = []
         ended = {
             (change.seat, change.before_token): change.offset
             for change in changes
             if type(change) is SeatChanged and change.before == self.me
         }
-        for seat, took in list(self.living.taking.items()):
-            state = self.reader.world.seats.get(seat)
-            if state is not None and state.holder == self.me and state.token == took.token:
-                had_effect = state.taken == took.last + 1
-                if not had_effect and self.living.can_count(took):
-                    continue
-            else:
-                had_effect = self._landed(took, ended.get((seat, took.token), 0))
-            del self.living.taking[seat]
-            found.append((ev.Taken if had_effect else ev.Untaken)(seat, took.token, took.last + 1))
+        upto: dict[tuple[Seat, int], int] = {}
+        for took in list(self.living.taking):
+            term = (took.seat, took.token)
+            state = self.reader.world.seats.get(took.seat)
+            lasts = state is not None and state.holder == self.me and state.token == took.token
+            if term not in upto:
+                upto[term] = state.taken if lasts and state is not None else self._landed(term, ended.get(term, 0))
+            had_effect = upto[term] > took.last
+            if lasts and not had_effect and self.living.can_count(took):
+                continue
+            del self.living.taking[took]
+            found.append((ev.Taken if had_effect else ev.Untaken)(took.seat, took.token, took.last + 1))
         return found
 
-    def _landed(self, took: ev.Took, before: int) -> bool:
-        """Whether that take counted, by what was read now, before that offset, where its term ended."""
-        asked = (took.seat, took.token, took.first, took.last)
+    def _landed(self, term: tuple[Seat, int], before: int) -> int:
+        """Up to where takes of that term counted, by what was read now, before that offset, where it ended."""
+        upto = 0
         for offset, _, payload in self.reader.mine:
             record = records.decode(payload) if offset < before else None
-            bounds = isinstance(record, records.Take) and (record.seat, record.token, record.first, record.last)
-            if bounds == asked:
-                return True
-        return False
+            if isinstance(record, records.Take) and (record.seat, record.token) == term:
+                upto = max(upto, record.last + 1)
+        return upto

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.neli_records import Number
 from pares.core.wire.records import MAX_ROLES
-from pares.core.wire.stable import stable_hash
 
 
 def is_number(role: str) -> bool:

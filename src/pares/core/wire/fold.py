@@ -197,17 +197,6 @@ def _raise_mark(world: World, seat: SeatState, mark: int | None) -> None:
         world.marked(seat.seat)
 
 
-def raise_marks(world: World, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
-    """As `_held_by` and `_raise_mark` of each, without the detour: consumers write hardly anything but beats with marks."""
-    seats, id, note = world.seats, member.id, world.marked if world.ahead or world.ranges else world.moved.add
-    for role, index, token, mark in marks:
-        seat = seats.get(key := (role, index))
-        if seat is not None and mark > seat.mark and seat.token == token and seat.holder == id:
-            seat.mark = mark
-            note(key)
-    world.version += 1
-
-
 def _remove_member(
     world: World, offset: int, member: MemberState, record: AnyRecord, cause: str, changes: list[Change]
 ) -> None:
@@ -262,11 +251,11 @@ def _ready(world: World, offset: int, member: MemberState, record: records.Ready
 
 
 def _beat(world: World, offset: int, member: MemberState, record: records.Beat, changes: list[Change]) -> None:
-    raise_marks(world, member, record.marks or ())
+    world.raise_marks(member, record.marks or ())
 
 
 def _leave(world: World, offset: int, member: MemberState, record: records.Leave, changes: list[Change]) -> None:
-    raise_marks(world, member, record.marks or ())
+    world.raise_marks(member, record.marks or ())
     _remove_member(world, offset, member, record, "left", changes)
 
 

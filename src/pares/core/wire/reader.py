@@ -237,9 +237,10 @@ class Reader:
 
     def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
         world, group, member, beat, most = self.world, self.group, self.member, records.Beat, records.MAX_RECORD
-        decode_quickly, fold, raise_marks = records.decode_fast, _fold.fold, _fold.raise_marks
+        decode_quickly, fold = records.decode_fast, _fold.fold
         members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
+        count, last = world.count, world.last
         for offset, _, payload in entries:
             try:
                 record = decode_quickly(payload) if len(payload) <= most else records.decode(payload)
@@ -252,22 +253,25 @@ class Reader:
             if record.g != group:
                 continue
             if type(record) is beat and record.b == base and record.v <= newest:
-                # Nineteen of twenty records are beats: what `sender` and `fold` do for them, without the detour.
+                # Nineteen of twenty records are beats: what `sender` and `fold` do for them, without the detour. What the
+                # world has of them is written when something else looks at it.
                 state = members.get(record.m)
                 n = record.n
                 if state is None or n <= state.n:
                     self.uncounted += 1
                     continue
-                world.count = state.count = count = world.count + 1
-                world.last = state.offset = offset
-                state.n, state.due_ms = n, record.s
-                if record.marks is not None:
-                    raise_marks(world, state, record.marks)
+                count += 1
+                last = state.offset = offset
+                state.n, state.due_ms, state.count = n, record.s, count
+                if record.marks:
+                    world.raise_marks(state, record.marks)
                 if state is me:
                     self.mine.append((offset, n, payload))
                 if count < due:
                     continue
+                world.count, world.last = count, last
             else:
+                world.count, world.last = count, last
                 if type(record) is records.Unknown and records.misshapen(record):
                     self._note_bad(offset, "bad field", payload)
                 if not fold(world, offset, record, changes):
@@ -277,15 +281,17 @@ class Reader:
                     if type(record) is records.Genesis and self.entered:
                         self._stranger(offset, record)
                     continue
+                count, last = world.count, world.last
                 if record.m == member:
                     self.mine.append((offset, record.n, payload))
                 if type(record) not in KEEP or record.v > newest:
                     self._counted(offset, record)
                     members, base, newest, me, due = world.quick_view(member)
-                if world.count < due and type(record) is not records.Join:
+                if count < due and type(record) is not records.Join:
                     continue
             self._place(offset, record, changes)
             members, base, newest, me, due = world.quick_view(member)
+        world.count, world.last = count, last
         if offset >= 0:
             self.position, self.anchor = offset + 1, (offset, bytes(payload))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pares.core.wire.records import (
@@ -170,32 +168,3 @@ def member_state(join: Join, offset: int, count: int) -> MemberState:
         due_ms=join.s,
         count=count,
     )
-
-
-# Hashes: quick ones, which one process can compare, and lasting ones, which any process can.
-
-_encoder: Final = msgspec.json.Encoder(order="deterministic")
-
-
-def hash_of(key: Any, value: Any) -> int:
-    """The quick hash of the part of a world that has this key."""
-    if type(value) is SeatState:  # what changes most by far, and it can be hashed as it is
-        return hash((key, msgspec.structs.astuple(value)))
-    return hash(_encoder.encode((key, _still(value))))
-
-
-def lasting_hash_of(key: Any, value: Any) -> int:
-    """The lasting hash of the same."""
-    return int.from_bytes(blake2b(_encoder.encode((key, _still(value))), digest_size=8).digest())
-
-
-def lasting_hash(values: tuple[Any, ...]) -> int:
-    """The lasting hash of numbers and texts; the quick one is `hash`."""
-    return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())
-
-
-def _still(value: Any) -> Any:
-    """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
-    if type(value) is MemberState:
-        return msgspec.structs.replace(value, n=0, offset=0, due_ms=0, count=0)
-    return value

@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.eligible import Eligible
+from pares.core.wire.hashes import Digests, Key
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.silences import Silences
 from pares.core.wire.states import (
@@ -32,9 +33,6 @@ from pares.core.wire.states import (
     Run,
     SeatState,
     Two,
-    hash_of,
-    lasting_hash,
-    lasting_hash_of,
     new_seat,
 )
 
@@ -52,23 +50,17 @@ session, still comes to a place every five sessions.
 """
 
 
-Key = tuple[str, Any]
-"""A part of the world: the name of its table and its key there."""
-
-
 class World:
     """Members, seats, roles, pauses and the base in force, after some prefix of the log."""
 
     __slots__ = (
-        "_dirty",
         "_eligible",
-        "_hashes",
         "_readers",
         "_silences",
-        "_still",
         "ahead",
         "base",
         "count",
+        "digests",
         "elders",
         "followed",
         "gone",
@@ -77,7 +69,6 @@ class World:
         "last",
         "lasting",
         "members",
-        "moved",
         "names",
         "noted",
         "pauses",
@@ -135,10 +126,7 @@ class World:
         """Rises with every change that is more than a sign of life, and with marks."""
         self.shape = 0
         """Rises with every change that may matter to who should hold what: readers see by it whether to think again."""
-        self._hashes: dict[Key, int] = {}
-        self._still = 0
-        self._dirty: set[Key] = set()
-        self.moved: set[Seat] = set()  # whose marks have moved since the last place: what changes most
+        self.digests = Digests(lasting=lasting)
         self._silences: Silences | None = None
         self.widths: dict[str, int] = {}
         """By role: one more than the highest number that a seat of it had. Derived from the seats."""
@@ -150,16 +138,36 @@ class World:
 
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
-        self._dirty.update(keys)
+        self.digests.dirty.update(keys)
         self.version += 1
         self.shape += 1
 
     def marked(self, seat: Seat) -> None:
         """The fold calls this after a mark has moved: nobody need think again about who holds what."""
-        self.moved.add(seat)
+        self.digests.moved.add(seat)
         self.version += 1
         if (self.ahead and seat in self.ahead) or (self.ranges and seat in self.ranges):
             self._passed(seat)
+
+    def raise_marks(self, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
+        """The fold calls this for what a record of that member says of seats that it holds (R15). Consumers write hardly
+        anything but beats with marks, so it takes no detour."""
+        seats, id, digests, plain = self.seats, member.id, self.digests, not (self.ahead or self.ranges)
+        terms, raised = digests.terms, digests.raised
+        for role, index, token, mark in marks:
+            seat = terms.get(token)
+            if seat is None or seat.role != role or seat.index != index:
+                seat = seats.get((role, index))
+                if seat is None or seat.token != token:
+                    continue
+                terms[token] = seat
+            if mark > seat.mark and seat.token == token and seat.holder == id:
+                seat.mark = mark
+                if plain:
+                    raised.add(token)
+                else:
+                    self.marked(seat.seat)
+        self.version += 1
 
     def _passed(self, seat: Seat) -> None:
         """What its mark has passed of what is above it is forgotten."""
@@ -211,7 +219,7 @@ class World:
             table[seat] = known
         elif table.pop(seat, None) is None:
             return
-        self._dirty.add((name, seat))
+        self.digests.dirty.add((name, seat))
 
     @property
     def in_force(self) -> bool:
@@ -346,7 +354,7 @@ class World:
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
         self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
-        self._hashes, self._still, self._silences = {}, 0, None
+        self.digests, self._silences = Digests(lasting=self.lasting), None
         self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
         self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
         self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
@@ -358,25 +366,13 @@ class World:
     def digest(self) -> str:
         """A hash of the whole world, equal for equal worlds however they came about, within one process.
 
-        It is taken at every place, so it costs no more than what has changed since the last one: the hashes of the single
-        members (without what beats change), seats, roles, pauses and departures are summed up, and only what is dirty is
-        hashed again. It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's
-        own keyed hash serves; unless the world is `lasting`, as that of a reader whose state is kept.
+        It never leaves the process (snapshots carry worlds, and a reader of one hashes it itself), so Python's own keyed hash
+        serves; unless the world is `lasting`, as that of a reader whose state is kept.
         """
-        hashed, of_part = (lasting_hash, lasting_hash_of) if self.lasting else (hash, hash_of)
-        self._dirty.update([("seats", self.moved.pop()) for _ in range(len(self.moved))])
-        for key in sorted(self._dirty, key=repr) if self.lasting else self._dirty:
-            part = getattr(self, key[0]).get(key[1])
-            fresh = 0 if part is None else of_part(key, part)
-            self._still += fresh - self._hashes.pop(key, 0)
-            if fresh:
-                self._hashes[key] = fresh
-        self._dirty.clear()
-        moving = sum([hashed((m.id, m.n, m.offset, m.due_ms, m.count)) for m in self.members.values()])
-        parts = (self.base, self.last, self.count, self.placed, self.highest, len(self.members), moving, self._still)
+        parts = (self.base, self.last, self.count, self.placed, self.highest)
         if self.in_force:
             parts = (*parts, self.stride, self.elders, self.noted)
-        return f"{hashed(parts) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return self.digests.digest(self, self.members, parts)
 
     def dump(self) -> str:
         """The world as the text that snapshots carry."""

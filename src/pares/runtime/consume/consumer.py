@@ -67,6 +67,11 @@ class Consumer:
     consumer of the group has ever held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done.
     Others: as of `pares.Member`.
 
+    `ahead`: with "at-most-once", how many batches the consumer takes in the log before anybody asks for them, of all its
+    partitions together (of a slot of keys one at a time; for `records` and `run` it counts as `ahead` times `batch` records).
+    0: each batch costs a round trip to the log; with more they share it. What is taken is lost when the process dies, and when
+    `close` finds it not given out: `ahead` times `batch` records at most, besides what is out or was asked for.
+
     For records one by one (`records`, `run`): `concurrency` of them are out at most; `order`: which of a partition wait for
     those before them: all, those of the same key (records without a key are in no order), or none. What is done above a record
     that is not done stands in the log, with beats, and is not given out again (C9). `retries`: how often a record that fails is
@@ -93,6 +98,7 @@ class Consumer:
         name: str | None = None,
         batch: int = 500,
         batch_bytes: int = 8 * 1024 * 1024,
+        ahead: int = 0,
         source: str | Ledger | None = None,
         max_claims: int | None = None,
         slots: int = SLOTS,
@@ -121,6 +127,7 @@ class Consumer:
             "slots": slots,
             "batch": batch,
             "batch_bytes": batch_bytes,
+            "ahead": ahead,
         }
         given |= {"most": max_claims, "greedy": bool(greedy), "release_if_behind": bool(release_if_behind)}
         given |= {"concurrency": concurrency, "order": order, "retries": retries, "backoff": backoff, "start": start}

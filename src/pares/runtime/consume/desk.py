@@ -63,10 +63,8 @@ class Desk:
 
     @property
     def wanted(self) -> int:
-        """How many more could be given out at once, if they were here: what is taken at most once, and not wanted, would be
-        lost with this process."""
-        ready = sum(tenancy.lanes.unstarted for tenancy in self._turns)
-        return min(self.free, self._asking) - ready if self._asking else 0
+        """How many more could be given out at once, if they were here; below 0: so many more are here than are asked for."""
+        return min(self.free, self._asking) - sum(tenancy.lanes.unstarted for tenancy in self._turns)
 
     # In ----------------------------------------------------------------------------------------------------------------
 

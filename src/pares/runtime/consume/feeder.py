@@ -24,7 +24,7 @@ from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.looks import find_still, look_at_ends
 from pares.runtime.consume.settings import Settings, partitions_of
 from pares.runtime.consume.shelf import Shelf
-from pares.runtime.consume.tenancy import Tenancy
+from pares.runtime.consume.tenancy import Asked, Tenancy
 from pares.runtime.host import Empty, Host, Mailbox
 
 log: Final = logging.getLogger("pares.consumer")
@@ -152,30 +152,35 @@ class Feeder:
         """C4: what was asked for is this consumer's, for ever; or never. A planned handover has waited for the word, and waits
         for what was taken. [the next holder works on what comes behind it, at the same time]"""
         tenancy = self.tenancies.get(taken.seat[0])
-        lot = None if tenancy is None else tenancy.taking
-        if tenancy is None or lot is None or tenancy.term.token != taken.token or not _ends(lot, taken.upto):
+        if tenancy is None or tenancy.term.token != taken.token:
             return
-        tenancy.taking = None
-        if isinstance(taken, ev.Taken) and isinstance(lot, Batch):
-            lot.belongs(tenancy.asking)
-            tenancy.asking = None
-            self.shelf.give(tenancy, lot)
-        elif isinstance(taken, ev.Taken) and isinstance(lot, Fetched):
-            self.desk.add(tenancy, lot)
-        self._asks_no_more(tenancy)
+        asked = next((each for each in tenancy.taking if each.upto == taken.upto), None)
+        if asked is None:
+            return
+        tenancy.taking.remove(asked)
+        if isinstance(taken, ev.Taken) and isinstance(asked.lot, Batch):
+            asked.lot.belongs(asked.body)
+            self.shelf.give(tenancy, asked.lot)
+            return
+        if isinstance(taken, ev.Taken) and isinstance(asked.lot, Fetched):
+            self.desk.add(tenancy, asked.lot)
+        self.member.works.finish(asked.body)
 
-    def _asks(self, tenancy: Tenancy) -> bool:
-        """A planned handover waits from now on; False if it does not any more (R5)."""
-        tenancy.asking = self.member.works.begin(tenancy.term.key, NOBODY)
-        if not tenancy.term:
-            self._asks_no_more(tenancy)
-            return False
+    def _asks(self, tenancy: Tenancy, fetched: Fetched) -> bool:
+        """For a take of these. A planned handover waits from now on; or does not any more, and nothing is asked for (R5)."""
+        body = self.member.works.begin(tenancy.term.key, NOBODY)
+        first = tenancy.progress.next
+        lot = (fetched if self.one_by_one else self._batch(tenancy, fetched)) if tenancy.term else None
+        if lot is None:
+            self.member.works.finish(body)
+            return bool(tenancy.term)
+        tenancy.taking.append(Asked(lot, fetched.next, body))
+        self.member.request(ev.Took((tenancy.role, 0), tenancy.term.token, first, fetched.next - 1))
         return True
 
     def _asks_no_more(self, tenancy: Tenancy | None) -> None:
-        if tenancy is not None and tenancy.asking is not None:
-            self.member.works.finish(tenancy.asking)
-            tenancy.asking = None
+        while tenancy is not None and tenancy.taking:
+            self.member.works.finish(tenancy.taking.popleft().body)
 
     # Feeding ---------------------------------------------------------------------------------------------------------
 
@@ -215,7 +220,7 @@ class Feeder:
         effect, and what is done above the position is yet to be noted (C9). And some time later, if the word of such a take may
         be on its way to this task."""
         now = self._host.now()
-        over = tenancy.released and (tenancy.taking is None or now >= tenancy.released_at + int(LATE * 1e9))
+        over = tenancy.released and (not tenancy.taking or now >= tenancy.released_at + int(LATE * 1e9))
         if not tenancy.released and not self.member.has(tenancy.role, tenancy.term.token):
             tenancy.released, tenancy.released_at = True, now
         if over:
@@ -231,7 +236,7 @@ class Feeder:
         if tenancy.ranges is not None and (upto := self._ranging.upto(tenancy, self.tenancies.values())) is None:
             return False
         at, most = progress.next, settings.batch
-        if self.one_by_one and self.desk.once:
+        if self.one_by_one and self.desk.once and not settings.ahead:
             most = min(most, settings.concurrency)
         if upto is not None:
             most = min(most, upto - at)  # what is fetched and clipped would be fetched again for the next range
@@ -250,7 +255,7 @@ class Feeder:
         if self.one_by_one is None:
             return True
         if not self.one_by_one:
-            return tenancy.full
+            return tenancy.full(self._settings.ahead if self.desk.once else 0)
         return tenancy.enough(self._settings.concurrency, self._settings.batch_bytes)
 
     def _note(self, tenancy: Tenancy) -> None:
@@ -324,29 +329,29 @@ class Feeder:
         fetched = tenancy.fetched
         if fetched is None or self._full(tenancy):
             return False
-        once = self._settings.delivery == "at-most-once"
-        wanted = self.desk.wanted if self.one_by_one else self.shelf.wanted
-        lots = [each.taking for each in self.tenancies.values() if each.taking is not None and not each.released]
-        if once and wanted <= sum(1 if isinstance(lot, Batch) else len(lot.records) for lot in lots):
-            return False  # what is taken and not wanted would be lost with this process
-        if once and not self._asks(tenancy):
+        if self.desk.once and not self._wants(fetched):
             return False
-        tenancy.fetched = None
         # The others come first next time. [one that is always first is served alone, where little is wanted]
         self.tenancies[tenancy.role] = self.tenancies.pop(tenancy.role)
-        first = tenancy.progress.next
+        if self.desk.once:
+            tenancy.fetched = None
+            return self._asks(tenancy, fetched)
+        tenancy.fetched = None
         lot = fetched if self.one_by_one else self._batch(tenancy, fetched)
-        if lot is None:
-            self._asks_no_more(tenancy)
-            return True
-        if once:
-            tenancy.taking = lot
-            self.member.request(ev.Took((tenancy.role, 0), tenancy.term.token, first, fetched.next - 1))
-        elif isinstance(lot, Batch):
+        if isinstance(lot, Batch):
             self.shelf.give(tenancy, lot)
-        else:
+        elif lot is not None:
             self.desk.add(tenancy, lot)
         return True
+
+    def _wants(self, fetched: Fetched) -> bool:
+        """Whether these are to be taken now (C4): what is taken and not given out is lost with this process, so it is no more
+        than what is asked for now, and `ahead`."""
+        lots = [each.lot for tenancy in self.tenancies.values() if not tenancy.released for each in tenancy.taking]
+        if not self.one_by_one:
+            return self.shelf.wanted + self._settings.ahead > len(lots)
+        wanted = self.desk.wanted - sum(len(lot.records) for lot in lots)
+        return wanted > 0 or wanted + self._settings.ahead * self._settings.batch >= len(fetched.records)
 
     def _batch(self, tenancy: Tenancy, fetched: Fetched) -> Batch | None:
         """None if all of it was done before the term began (C9)."""
@@ -418,8 +423,3 @@ class Feeder:
                 "at most: name fewer topics, or with claim='ranges' or 'keys' fewer slots"
             )
         return found
-
-
-def _ends(lot: Batch | Fetched, upto: int) -> bool:
-    """Whether what was asked for ends there."""
-    return lot.ends(upto) if isinstance(lot, Batch) else lot.next == upto

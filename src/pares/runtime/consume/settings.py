@@ -25,6 +25,8 @@ MOST_RECORDS: Final = 100_000
 """In one batch."""
 MOST_OUT: Final = 1000
 """Records that one consumer may have out at once."""
+MOST_AHEAD: Final = 100
+"""Batches that one consumer may have taken ahead, at most once."""
 
 
 class Settings(Struct, frozen=True):
@@ -38,6 +40,8 @@ class Settings(Struct, frozen=True):
     """Nanoseconds."""
     batch: int
     batch_bytes: int
+    ahead: int
+    """Batches of the whole consumer that are taken before anybody asks for them, at most once (C4)."""
     most: int | None
     greedy: bool
     release_if_behind: bool
@@ -75,6 +79,7 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     whole("slots", given["slots"], 1, MAX_SLOTS)
     whole("batch", given["batch"], 1, MOST_RECORDS)
     whole("batch_bytes", given["batch_bytes"], 1, 2**31)
+    whole("ahead", given["ahead"], 0, MOST_AHEAD)
     whole("concurrency", given["concurrency"], 1, MOST_OUT)
     one_of("order", given["order"], get_args(Order))
     if given["claim"] == "keys" and given["order"] == "none":

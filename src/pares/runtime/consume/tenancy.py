@@ -1,7 +1,7 @@
 """One term of one partition, as its consumer works on it: what to fetch next, what was given out, what is done.
 
     fetched   records are here, and not given out
-    taking    at most once: a take of them is asked for, and was not read back (C4)
+    taking    at most once: takes of them are asked for, and were not read back (C4)
     ready     they wait for the user's next step, as a batch or in lanes
     out       they are with the user
 
@@ -10,7 +10,10 @@ Everything here is done by the feeder, but for what becomes of records that are 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
+
+from msgspec import Struct
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Lanes, Order
@@ -37,6 +40,14 @@ MOST_BYTES: Final = 4
 FIRST_PAUSE: Final = 0.05
 """Seconds after a fetch that failed."""
 LONGEST_PAUSE: Final = 2.0
+
+
+class Asked(Struct, eq=False):
+    """A take of these was asked for, up to before `upto`. `body`: a planned handover waits for the word of it (C4)."""
+
+    lot: Batch | Fetched
+    upto: int
+    body: Body
 
 
 class Tenancy:
@@ -67,9 +78,8 @@ class Tenancy:
         self.noted_at = 0
         self.velocity = Velocity()
         self.fetched: Fetched | None = None
-        self.taking: Batch | Fetched | None = None
-        self.asking: Body | None = None
-        """A planned handover waits for the word of what is `taking` (C4)."""
+        self.taking: deque[Asked] = deque()
+        """In order."""
         self.waiting = 0
         """Batches that wait for the user."""
         self.end = position if self.ranges is None else 0
@@ -103,11 +113,10 @@ class Tenancy:
         """Whether its source may be asked for something on its behalf."""
         return not self.broken and now >= self.not_before and bool(self.term)
 
-    @property
-    def full(self) -> bool:
-        """Whether the user has enough of its batches for now."""
+    def full(self, ahead: int) -> bool:
+        """Whether the user has enough of its batches for now. `ahead`: so many more than one may be on their way."""
         progress = self.progress
-        busy = self.waiting >= WAITING or self.taking is not None
+        busy = self.waiting + len(self.taking) >= WAITING + ahead
         # Of a slot of keys one batch is out at a time: so a key is in order whichever of the user's tasks takes the next (C12).
         busy = busy or (self.partition.keys > 0 and progress.unfinished > 0)
         return busy or progress.unfinished >= AHEAD or progress.runs + progress.unfinished >= MAX_RUNS
@@ -116,7 +125,7 @@ class Tenancy:
         """Whether its lanes have enough for now, if so many records are wanted at once."""
         lanes = self.lanes
         much = lanes.left >= MOST_LEFT or self.bytes >= MOST_BYTES * most_bytes
-        return much or self.taking is not None or lanes.ready >= wanted
+        return much or bool(self.taking) or lanes.ready >= wanted
 
     def noted(self, now: int, member: Seated) -> None:
         """What is done above the position goes with the next beat, or with the record that gives the term up (C9). Under the

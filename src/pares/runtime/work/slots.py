@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Final
 
 from pares.core.errors import ConfigError
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.records import MAX_NAME, MAX_ROLES, check_name
-from pares.core.wire.stable import stable_hash
 from pares.runtime.config.numbers import whole
 from pares.runtime.member import Member
 from pares.runtime.term import Term

@@ -35,14 +35,29 @@ def _given_out_before_read_back() -> list[Patch]:
 def _take_without_token() -> list[Patch]:
     def again(self: Any, changes: Any) -> Any:
         found: list[ev.Effect] = []
-        for seat, took in list(self.living.taking.items()):
-            state = self.reader.world.seats.get(seat)
+        for took in list(self.living.taking):
+            state = self.reader.world.seats.get(took.seat)
             if state is not None and state.taken >= took.last + 1:
-                del self.living.taking[seat]
-                found.append(ev.Taken(seat, took.token, took.last + 1))
+                del self.living.taking[took]
+                found.append(ev.Taken(took.seat, took.token, took.last + 1))
         return found
 
     return [(consuming.Consume, "_taken", again)]
+
+
+def _taken_with_the_first() -> list[Patch]:
+    """Of several takes of one term that are under way, all count as soon as one does."""
+    whole = consuming.Consume._taken  # pyright: ignore[reportPrivateUsage]
+
+    def taken(self: Any, changes: Any) -> Any:
+        found = whole(self, changes)
+        terms = {(word.seat, word.token) for word in found if isinstance(word, ev.Taken)}
+        for took in [took for took in self.living.taking if (took.seat, took.token) in terms]:
+            del self.living.taking[took]
+            found.append(ev.Taken(took.seat, took.token, took.last + 1))
+        return found
+
+    return [(consuming.Consume, "_taken", taken)]
 
 
 def _begins_at_the_mark_alone() -> list[Patch]:
@@ -60,7 +75,7 @@ def _zombie_marks() -> list[Patch]:
                 state.mark = mark
                 world.marked(state.seat)
 
-    return [(fold, "raise_marks", marks)]
+    return [(World, "raise_marks", marks)]
 
 
 def _living_name_resumed() -> list[Patch]:
@@ -222,6 +237,19 @@ CONSUME: Final = (
         "a take counts as one's own when that far is taken, by whichever term",
         _take_without_token,
         {**AT_MOST, "faults": {"freeze": 2.0, "freeze_at": 3.0, "mute": 3.0, "one_way": 3.0, "cut": 3.0}},
+    ),
+    Mutant(
+        "taken-with-the-first",
+        "C4",
+        "takes that are written ahead count when the first of them was read back",
+        _taken_with_the_first,
+        {
+            **AT_MOST,
+            "ahead": 4,
+            "batch": 1,
+            "faults": {"freeze": 2.0, "crash": 2.0, "mute": 2.0},
+            "weather": {"torn": 0.2, "split": 0.2},
+        },
     ),
     Mutant(
         "term-begins-at-the-mark",

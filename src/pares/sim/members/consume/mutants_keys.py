@@ -30,14 +30,23 @@ def _handed_over_in_flight() -> list[Patch]:
 
 
 def _handed_over_beside_a_take() -> list[Patch]:
-    return [(Feeder, "_asks", lambda self, tenancy: bool(tenancy.term))]
+    whole = Feeder._asks  # pyright: ignore[reportPrivateUsage]
+
+    def asks(self: Any, tenancy: Any, fetched: Any) -> bool:
+        before = len(tenancy.taking)
+        found = whole(self, tenancy, fetched)
+        if len(tenancy.taking) > before:
+            self.member.works.finish(tenancy.taking[-1].body)
+        return found
+
+    return [(Feeder, "_asks", asks)]
 
 
 def _batches_of_a_slot_side_by_side() -> list[Patch]:
-    def full(self: Any) -> bool:
-        return self.waiting >= 1 or self.taking is not None or self.progress.unfinished >= 16
+    def full(self: Any, ahead: int) -> bool:
+        return self.waiting + len(self.taking) >= 1 + ahead or self.progress.unfinished >= 16
 
-    return [(Tenancy, "full", property(full))]
+    return [(Tenancy, "full", full)]
 
 
 def _knows_of_its_own_seat_alone() -> list[Patch]:

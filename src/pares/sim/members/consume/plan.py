@@ -31,6 +31,8 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     records: float
     """How many come in each partition, in a session."""
     batch: int
+    ahead: int
+    """Batches that are taken before anybody asks for them, at most once."""
     workers: int
     """Tasks of each consumer's user that iterate over batches."""
     out: int
@@ -90,6 +92,7 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
         "unreadable": rng.choice((0.0, 0.0, 0.05)),
         "flushes": rng.choice((0.0, 0.0, 0.3)),
     }
+    drawn["ahead"] = Random(f"{seed}/ahead").choice((0, 1, 4))
     ranges = Random(f"{seed}/ranges")
     drawn |= {"ranges": not drawn["whole"] and ranges.random() < 0.3, "slots": ranges.choice((1, 2, 4, 7))}
     keyed = Random(f"{seed}/keys")

@@ -36,6 +36,7 @@ class ConsumerUser(User):
             name=self.member_name,
             host=self.machine,
             batch=plan.batch,
+            ahead=plan.ahead,
             max_claims=plan.most[place] or None if plan.most else None,
             greedy=plan.greedy[place] if plan.greedy else False,
             barrier_timeout=plan.barrier_timeout,

@@ -101,7 +101,7 @@ def _mark_of_anybody() -> list[Patch]:
 
     effects = dict(fold.EFFECTS)
     return [
-        (fold, "raise_marks", anybody),
+        (World, "raise_marks", anybody),
         (fold.EFFECTS, Release, released),  # type: ignore[list-item]
         (fold.EFFECTS, Transfer, released),  # type: ignore[list-item]
     ]
