@@ -187,9 +187,11 @@ class Ground(Stage):
         """Until members look for it, and a lease longer. That a log has lost its tail a member finds when it reads on: until
         then nothing renews its beliefs."""
         renewed = self.judge.renewed_at
+        if renewed < 0:
+            return False
         session = max(self.plan.sessions)
         longest = look_every(session) + (session + self.plan.overlap_ms) * MS
-        return renewed >= 0 and self.world.now < renewed + int(longest * 1.25) + 4 * self.trip
+        return self.world.now < renewed + int(longest * 1.25) + 4 * self.trip
 
     def tokens_may_fall(self) -> bool:
         """The wall clock of the member that begins another log may be behind (promise 4)."""
