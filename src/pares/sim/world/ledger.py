@@ -218,6 +218,8 @@ class SimLedger:
                     process.cross("read:fetched")
                     return []
             else:
+                if world.burden:
+                    process.toil(world.burden * len(found))
                 process.cross("read:fetched")
                 return limited([Entry(*entry) for entry in found], max_records)
             process.pause(2_000_000)

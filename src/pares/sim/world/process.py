@@ -208,6 +208,12 @@ class Process:
         if world.dead:
             self._unwind()
 
+    def toil(self, length: int) -> None:
+        """The running task has its machine work for so many nanoseconds, when that has done all that others have given it."""
+        busy, now = self.world.busy_until, self.world.now
+        busy[self.machine] = done = max(now, busy.get(self.machine, 0)) + length
+        self.pause(done - now)
+
     def block(self, what: str, deadline: int | None = None) -> bool:
         """The running task waits until `wake` names its ticket: True; or until its stopwatch reads `deadline`: False."""
         world = self.world
