@@ -13,6 +13,8 @@ import heapq
 from collections.abc import Callable
 from typing import Any, Final
 
+_push = heapq.heappush
+
 US: Final = 1_000
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
@@ -31,7 +33,12 @@ class Engine:
     def at(self, when: int, call: Callable[..., object], *args: Any) -> None:
         """`call(*args)` at `when`, or now if that is past."""
         self._count += 1
-        heapq.heappush(self.events, (max(when, self.now), self._count, call, args))
+        _push(self.events, (max(when, self.now), self._count, call, args))
+
+    def put(self, when: int, call: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """As `at`, in less time. `when`: a true time that is not past."""
+        self._count = count = self._count + 1
+        _push(self.events, (when, count, call, args))
 
     def after(self, delay: int, call: Callable[..., object], *args: Any) -> None:
         self.at(self.now + delay, call, *args)
@@ -61,10 +68,11 @@ class Stopwatch:
         return self.offset + int((at - self.since) * self.rate)
 
     def when(self, reading: int) -> int:
-        at = self.since + int((reading - self.offset) / self.rate)
-        while self.read(at) < reading:
-            at += 1
-        return at
+        offset, since, rate = self.offset, self.since, self.rate
+        away = int((reading - offset) / rate)
+        while offset + int(away * rate) < reading:
+            away += 1
+        return since + away
 
     def change(self, at: int, rate: float) -> None:
         """From the true time `at` on it runs at another rate."""

@@ -38,7 +38,8 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
     a standby that is needed, and waits for a beat that comes back in time, writes as often as the budget lets it (R18)."""
     if world.held.get(me):
         return max(1, session_ms // 4)
-    standbys = sum(1 for id in alive if not world.held.get(id))
+    held = world.held
+    standbys = len([id for id in alive if not held.get(id)])  # a list in place of a sum: this is asked at every tick
     return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
 
 

@@ -127,7 +127,7 @@ class Claims:
         if self.stage is Stage.OVER:
             return []
         effects = self.tenures.expire(now)
-        if any(type(effect) is ev.Follow for effect in effects):
+        if effects and any(type(effect) is ev.Follow for effect in effects):
             self.living.ran_out(now)
         HANDLERS[type(event)](self, event, now, effects)
         if self.living.routine and type(event) is not ev.Tick:

@@ -237,6 +237,8 @@ class Tenures:
 
     def ready_to_give(self) -> list[Tenure]:
         """Terms whose release or transfer is due now, in a fixed order."""
+        if not self.by_seat:
+            return []
         for tenure in self.by_seat.values():
             if tenure.phase is Phase.STOPPING and tenure.returned:
                 self._give(tenure, tenure.why)

@@ -224,7 +224,8 @@ class Reader:
         self._dry = not entries
         self.mine, self.unknown = [], []
         if self.state is State.FOLDING:
-            self._fold(entries, changes)
+            if entries:
+                self._fold(entries, changes)
             self._check_entry()
         elif self.state is State.SEARCHING:
             for offset, _, payload in entries:

@@ -251,7 +251,9 @@ class Driver:
         event by, if it was read before. Returns whether there was an append."""
         if self.over is not None:
             return False
-        binding, me, puts, leads = self.binding, self.binding.me, list[ev.Append](), False
+        binding, leads = self.binding, False
+        me = binding.me
+        puts: list[ev.Append] = []
         for effect in binding.step(event, self.now() if now is None else now):
             if isinstance(effect, ev.Append):
                 puts.append(effect)

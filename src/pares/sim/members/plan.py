@@ -114,6 +114,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Whether each process has a second member, of another group on the same log."""
     slow: tuple[float, ...] = ()
     """Each member's round trip, for its whole life, in its own sessions; 0: as its weather has it. Empty: all 0."""
+    burden_us: int = 0
+    """Microseconds for which a machine works for each record that a process on it reads, one after the other: a burst of
+    records makes all of its members late."""
     warm: tuple[str, ...] = ()
     """How ready each member is whenever it starts, of `STARTS`. Empty: as `starts` says, until the calm."""
     warm_up: float = 1.0

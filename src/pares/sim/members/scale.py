@@ -6,9 +6,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from pares.core.claims import duties, outbox, snapshotting
+from pares.core.claims import decisions, duties, outbox, silence, snapshotting, tick
+from pares.core.claims.fitness import forming
 from pares.core.wire import forgetting, reader, world
 from pares.ledger import retention
+from pares.runtime.claims import binding
+from pares.sim.members.claims import ground
 
 SCALED: Final = {
     "forget": ((world, "FORGET"),),
@@ -17,6 +20,7 @@ SCALED: Final = {
     "text": ((duties, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
+    "eager": tuple((module, "EAGER") for module in (duties, decisions, silence, tick, forming, binding, ground)),
     "trim_every": ((retention, "EVERY"),),
 }
 

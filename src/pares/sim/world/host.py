@@ -79,7 +79,8 @@ class SimHost:
         return self.process.world.task()
 
     def ident(self) -> int:
-        return self.process.world.task().ident
+        world = self.process.world
+        return (world.current or world.task()).ident
 
     def sleep(self, seconds: float) -> None:
         process = self.process

@@ -197,11 +197,11 @@ class SimLedger:
         process = self._process
         process.cross("read")
         check_records(max_records)
-        link = self._open(partition)
+        link, world = self._open(partition), process.world
         deadline = process.deadline(timeout) or 0
         while True:
             self._reach(link)
-            log, task, looked_at = link.log, process.world.task(), process.world.now
+            log, task, looked_at = link.log, world.task(), world.now
             if not log.start <= offset <= log.end:
                 link.generations[task] = log.generation
                 self._back(link)
@@ -210,11 +210,16 @@ class SimLedger:
                 raise rewound(self.url, partition, offset, log.end)
             found = link.fetch(offset, max_records)
             if found and link.generations.setdefault(task, log.generation) != log.generation:
-                self.misled_at = process.world.now
+                self.misled_at = world.now
             self._back(link)
             if not found:
                 task.looked_at = looked_at
-            if found or process.reading() >= deadline:
+                if process.reading() >= deadline:
+                    process.cross("read:fetched")
+                    return []
+            else:
+                if world.burden:
+                    process.toil(world.burden * len(found))
                 process.cross("read:fetched")
                 return limited([Entry(*entry) for entry in found], max_records)
             process.pause(2_000_000)
@@ -274,7 +279,7 @@ class SimLedger:
             raise ClosedError(f"{self.url} was closed: open it again")
         if not 0 <= partition < len(self.log.partitions):
             raise no_such_partition(partition, len(self.log.partitions), self.url)
-        return self._link(partition)
+        return self._links.get(partition) or self._link(partition)
 
     def _link(self, partition: int) -> Link:
         link = self._links.get(partition)
@@ -286,14 +291,15 @@ class SimLedger:
 
     def _reach(self, link: Link) -> None:
         """The request goes to the ledger; an error when it does not get there."""
-        self._process.world.task().read_at = self._process.world.now
+        process, world = self._process, self._process.world
+        (world.current or world.task()).read_at = world.now
         trip = link.trip()
         if trip:
-            self._process.pause(trip)
+            process.pause(trip)
         if self._severed:
             self._severed = False
             raise LedgerUnavailable(f"{self.url}: the connection is broken")
-        if link.unreadable():
+        if (link.reads_cut or link.weather.unreadable) and link.unreadable():
             self._process.pause(link.weather.timeout // 4)
             raise LedgerUnavailable(f"{self.url}: nothing answers")
 

@@ -101,6 +101,7 @@ class Link:
         self._world = world
         self.log = log
         self._rng = rng
+        self._bits = rng.getrandbits
         self.weather = weather
         self.reads_cut = self.writes_cut = self.acks_cut = False
         self.holding = False
@@ -202,7 +203,16 @@ class Link:
 
     def trip(self) -> int:
         """How long half of a read takes."""
-        return self._rng.randint(*self.weather.read) // 2
+        low, high = self.weather.read
+        if high < low:
+            raise ValueError(f"a read that takes from {low} to {high}")
+        # What `randint` draws, without its detours: every read asks twice.
+        many, bits = high - low + 1, self._bits
+        length = many.bit_length()
+        drawn = bits(length)
+        while drawn >= many:
+            drawn = bits(length)
+        return (low + drawn) // 2
 
     def unreadable(self) -> bool:
         return self.reads_cut or (self.weather.unreadable > 0 and self._rng.random() < self.weather.unreadable)

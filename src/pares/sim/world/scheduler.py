@@ -58,6 +58,10 @@ class Running:
         return tasks._swap_current_task(self.loop, task) if sys.version_info >= (3, 14) else None
 
 
+_running_loop = events._get_running_loop
+"""Asked at each switch; None if none runs."""
+
+
 def take() -> Running | None:
     """The loop that runs here, which does no more; None if there is none."""
     loop = events._get_running_loop()
@@ -69,13 +73,13 @@ class Task:
 
     __slots__ = (
         "_joiners",
-        "_loop",
         "blocked",
         "daemon",
         "error",
         "greenlet",
         "ident",
         "looked_at",
+        "loop",
         "name",
         "over",
         "process",
@@ -104,7 +108,7 @@ class Task:
         self._joiners: list[tuple[Task, int]] = []
         self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
         self.greenlet.gr_context = process.context.copy()
-        self._loop: Running | None = None
+        self.loop: Running | None = None
         """The event loop of asyncio that runs in it, while it waits."""
         self.thread: object = None
         """The `threading.Thread` that its code takes it for, if it has asked."""
@@ -112,21 +116,14 @@ class Task:
     def __repr__(self) -> str:
         return f"<Task {self.name!r} of {self.process.name}{', over' if self.over else ''}>"
 
-    def switch(self, value: bool) -> None:
-        """It goes on, until it waits again. By the hub."""
-        self._within_its_loop(self.greenlet.switch, value)
-
     def unwind(self) -> None:
         """It is ended where it stands. By the hub."""
-        self._within_its_loop(self.greenlet.throw, GreenletExit)
-
-    def _within_its_loop(self, go_on: Callable[[Any], object], value: object) -> None:
-        if self._loop is not None:
-            self._loop.give()
+        if self.loop is not None:
+            self.loop.give()
         try:
-            go_on(value)
+            self.greenlet.throw(GreenletExit)
         finally:
-            self._loop = take()
+            self.loop = take()
 
     def _run(self, run: Callable[[], object]) -> None:
         try:
@@ -188,10 +185,10 @@ class Scheduler(Engine):
 
     def run(self, until: int) -> None:
         """Everything that happens up to `until`, which is the time afterwards. What a watcher raises ends it."""
-        queue = self.events
+        queue, pop = self.events, heapq.heappop
         self.hub = getcurrent()
         while queue[0][0] <= until:
-            when, _, call, args = heapq.heappop(queue)
+            when, _, call, args = pop(queue)
             if when > self.now:
                 self.now = when
             call(*args)
@@ -205,18 +202,23 @@ class Scheduler(Engine):
 
     def resume(self, task: Task, ticket: int, value: bool) -> None:
         """The task goes on, if it still waits for this ticket. By the hub."""
+        if task.ticket != ticket:
+            return
         process = task.process
-        if task.ticket != ticket or not process.alive:
+        if not process.alive:
             return
         if process.frozen:
             process.deferred.append((task, ticket, value))
             return
-        task.ticket += 1
+        task.ticket = ticket + 1
         self.current = task
         self.switches += 1
+        if task.loop is not None:
+            task.loop.give()
         try:
-            task.switch(value)
+            task.greenlet.switch(value)
         finally:
+            task.loop = None if _running_loop() is None else take()
             self.current = None
         if self.verdict is not None:
             raise self.verdict

@@ -57,6 +57,10 @@ class World(Scheduler):
         """Told of what a process hands over for appending."""
         self.on_member: list[Callable[[Process, Any], object]] = []
         """Told of a member that begins."""
+        self.burden = 0
+        """Nanoseconds for which a machine works for each entry that a process on it reads; it does one thing at a time."""
+        self.busy_until: dict[str, int] = {}
+        """The true time at which each machine has done all that it was given, where there is a burden."""
         self._pids = 0
 
     # Playing ---------------------------------------------------------------------------------------------------------

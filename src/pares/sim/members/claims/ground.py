@@ -11,7 +11,7 @@ from pares.runtime.driver.doorbell import without_bell
 from pares.runtime.driver.logs import look_every
 from pares.runtime.driver.loop import Driver
 from pares.runtime.member import Member
-from pares.sim.engine import MS
+from pares.sim.engine import MS, US
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
 from pares.sim.members.stage import Someone, Stage
@@ -27,6 +27,8 @@ class Ground(Stage):
         plan = self.plan
         # Members of a log that is trimmed know that, and write snapshots in time.
         kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
+        self.world.burden = plan.burden_us * US
+        self.trip += self.world.burden * plan.members * plan.roles  # a record of each seat is read by all
         self.log = self.world.log("log", begin=plan.begin, retention=kept, clocked=plan.stamps)
         self.judge = Judge(self.world, self.log, self.group)
         self.log.renewed.append(self._renewed)
@@ -164,7 +166,7 @@ class Ground(Stage):
         plan = self.plan
         unlike = any((plan.ranks, plan.weights, plan.zones, plan.eligible, plan.slow, plan.warm))
         namesakes = "twin" in plan.faults  # a member with the name of the dead comes before the balance (R8)
-        odd = unlike or namesakes or any(plan.starts)
+        odd = unlike or namesakes or any(plan.starts) or bool(plan.burden_us)  # what is read late is settled late
         return plan.seats == 1 and not plan.acts and not odd and not plan.barrier_raises
 
     # What promises ask -----------------------------------------------------------------------------------------------
@@ -187,9 +189,11 @@ class Ground(Stage):
         """Until members look for it, and a lease longer. That a log has lost its tail a member finds when it reads on: until
         then nothing renews its beliefs."""
         renewed = self.judge.renewed_at
+        if renewed < 0:
+            return False
         session = max(self.plan.sessions)
         longest = look_every(session) + (session + self.plan.overlap_ms) * MS
-        return renewed >= 0 and self.world.now < renewed + int(longest * 1.25) + 4 * self.trip
+        return self.world.now < renewed + int(longest * 1.25) + 4 * self.trip
 
     def tokens_may_fall(self) -> bool:
         """The wall clock of the member that begins another log may be behind (promise 4)."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pares.core.claims import decisions, tick
 from pares.core.claims import tick as living
+from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placement import (
     Targets,
@@ -127,6 +128,13 @@ def _losses_are_nothing() -> list[Patch]:
     return [(Pace, "ran_out", ran_out), (Pace, "_well_inside", short)]
 
 
+def _insatiable() -> list[Patch]:
+    def all_there_is(self: Appetite, now: int, share: int, seats: int, *, late: bool) -> int:
+        return seats
+
+    return [(Appetite, "left", all_there_is)]
+
+
 def _nobody_is_superseded() -> list[Patch]:
     """Incarnations are remembered beside their successors."""
 
@@ -168,6 +176,41 @@ NEAR: Final[dict[str, Any]] = {
     "barrier": -1.0,
 }
 """Two of three are near the limit of what lets them lead, and nothing else happens."""
+OVERLOADED: Final[dict[str, Any]] = {
+    **QUIET,
+    "faults": {"half": 1.0},
+    "pace": 0.01,
+    "storm": 3.0,
+    "calm": 40.0,
+    "members": 8,
+    "roles": 32,
+    "seats": 1,
+    "session_ms": 200,
+    "sessions": (200,) * 8,
+    "drift": 0.01,
+    "rates": (1.0,) * 8,
+    "machines": 1,
+    "burden_us": 600,
+    "scale": {"eager": 2},
+    "starving": 0.0,
+    "starts": (False,) * 8,
+    "styles": ("wait",) * 8,
+    "step_ms": 400.0,
+    "barrier": -1.0,
+    "bells": True,
+    "proof": False,
+    "settle": 0.5,
+    "weather": {
+        **CALMLY,
+        **dict.fromkeys(("doubled", "copied", "hole", "split", "part"), 0.0),
+        "send": (MS // 10, MS // 5),
+        "ack": (MS // 10, MS // 5),
+        "read": (MS // 20, MS // 10),
+        "lag": 0,
+    },
+}
+"""A group that counts as large. Its machine can just carry it: what all read of one record a seat takes most of a session."""
+
 NAMES: Final[dict[str, Any]] = {
     **QUIET,
     "faults": {"names": 1.0},
@@ -205,6 +248,13 @@ GROUP: Final = (
         "a member near the limit takes its seats back each time",
         _losses_are_nothing,
         NEAR,
+    ),
+    Mutant(
+        "insatiable",
+        "R18",
+        "a member of a large group claims all that there is, however late it is itself",
+        _insatiable,
+        OVERLOADED,
     ),
     Mutant(
         "ghosts-are-waited-for",

@@ -20,7 +20,7 @@ class Failures(Promise):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        stage.sight.looked.append(self._looked)
+        stage.sight.closely.append(self._looked)
 
     def _looked(self, process: Process) -> None:
         if process.raised:

@@ -32,7 +32,7 @@ class Terms(Promise):
         """Members whose `close` was given so much time: the true time at which that is over."""
         stage.sight.began.append(self._began)
         stage.sight.prolonged.append(self._closed)
-        stage.sight.looked.append(self._holds)
+        stage.sight.closely.append(self._holds)
 
     def saw(self, process: Process, term: Any, truth: bool) -> None:
         """Code of a process asked a term."""
@@ -83,11 +83,8 @@ class Terms(Promise):
         """`holds` is asked without a look at the term: it must not say more."""
         for member in self.stage.sight.members[process]:
             beliefs = member._life.beliefs  # pyright: ignore[reportPrivateUsage]
-            if not beliefs.until:
-                continue
-            now = process.reading()
             for role, until in beliefs.until.items():
-                if now < until:
-                    term = beliefs.terms.get(role)
-                    if term is None or now >= term._until:  # pyright: ignore[reportPrivateUsage]
-                        raise self.broken(f"{member.id} says that it holds {role!r}, and has no term that lasts")
+                term = beliefs.terms.get(role)
+                lasts = 0 if term is None else term._until  # pyright: ignore[reportPrivateUsage]
+                if lasts < until and lasts <= process.reading() < until:
+                    raise self.broken(f"{member.id} says that it holds {role!r}, and has no term that lasts")

@@ -32,7 +32,7 @@ class Locks(Promise):
         """Under which id each member goes."""
         self.world.locks.given_up.append(self._given_up)
         self.world.on_sent.append(self._sent)
-        stage.sight.looked.append(self._looked)
+        stage.sight.closely.append(self._looked)
 
     def _given_up(self, lock: DeathLock) -> None:
         """By a task."""
@@ -57,10 +57,11 @@ class Locks(Promise):
             if self.ids.get(member) != member._life.id:  # pyright: ignore[reportPrivateUsage]
                 self._anew(member)
         for held in self.stage.sight.open[process].values():
-            table = held.member._life.beliefs.terms  # pyright: ignore[reportPrivateUsage]
-            if table.get(held.term.role) is not held.term and held.believing():
+            member, term = held.member, held.term
+            table = member._life.beliefs.terms  # pyright: ignore[reportPrivateUsage]
+            if table.get(term.role) is not term and held.believing():
                 raise self.broken(f"{held} believes for {held.left():.3f} ms more, and a fork would not find it")
-            thread: Any = held.member._loop.thread  # pyright: ignore[reportPrivateUsage]
+            thread: Any = member._loop.thread  # pyright: ignore[reportPrivateUsage]
             if thread.over and held.believing():
                 raise self.broken(f"{held} believes for {held.left():.3f} ms more, and its loop has ended")
 

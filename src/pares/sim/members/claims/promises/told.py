@@ -28,17 +28,16 @@ class Told(Promise):
         self.hindered: dict[Process, int] = {}
         """When each was frozen, thawed or held up last."""
         self.world.on_hindered.append(self._is_hindered)
-        stage.sight.looked.append(self._looked)
+        stage.sight.closely.append(self._looked)
 
     def _is_hindered(self, process: Process) -> None:
         self.hindered[process] = self.world.now
 
     def _looked(self, process: Process) -> None:
-        known = self.stage.sight.open[process]
-        if not known or process.raised or process.starving:
+        if process.raised or process.starving:
             return
         now = process.reading()
-        for held in known.values():
+        for held in self.stage.sight.open[process].values():
             if 0 < held.until <= now:
                 self._ran_out(process, held)
 
