@@ -75,6 +75,9 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         help="only this kind; repeatable",
     )
     parser.add_argument("--session", type=float, default=1.0, metavar="SECONDS", help="the members' session (1.0)")
+    parser.add_argument(
+        "--lasts", type=float, metavar="SESSIONS", help="how long each fault lasts (as drawn, by its kind: 0 to 3.5)"
+    )
     parser.add_argument("--members", type=int, default=3, metavar="N", help="how many members (3)")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="keep logs, beliefs and sinks in this folder")
@@ -88,6 +91,8 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         parser.error("--faults is 1 or more, --losses 0 or more")
     if not 2 <= options.members <= 9 or not 0.1 <= options.session <= 60:
         parser.error("--members is 2 to 9, --session 0.1 to 60")
+    if options.lasts is not None and not 0 <= options.lasts <= 100:
+        parser.error("--lasts is 0 to 100")
     if options.write is not None and (not options.write.is_file() or report.BEGIN not in options.write.read_text()):
         parser.error(f"--write: {options.write} has no line {report.BEGIN}")
     return options
@@ -107,6 +112,7 @@ def _plan(options: argparse.Namespace, ledger: str, seed: int) -> Plan:
         only=tuple(options.only),
         script=tuple(script(options.mutant)),
         audit=not options.no_audit,
+        lasts=options.lasts,
     )
 
 

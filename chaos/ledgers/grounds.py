@@ -31,6 +31,8 @@ SERVER: Final = (
 """What is done to a server that keeps its data."""
 MEMBERS: Final = ("member-kill", "member-freeze")
 _PATIENCE: Final = 60.0
+_START: Final = 300.0
+"""Seconds in which a server that is started has to answer: Erlang's and Java's are slow ones where others need the processors."""
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "nats": {"settings": {"jetstream": {"sync_interval": "always"}}},
     "redis": {"replicas": 1},
@@ -107,7 +109,7 @@ class OneServer(Ground):
         self.server.thaw(self.node)
 
     def restart(self) -> None:
-        self.server.restart(self.node)
+        self.server.restart(self.node, timeout=_START)
 
 
 class Restored(OneServer):

@@ -34,6 +34,8 @@ class Plan:
     script: tuple[str, ...] = ()
     """What runs the members; none: the usual worker."""
     audit: bool = True
+    lasts: float | None = None
+    """In sessions, how long each fault lasts; None: as long as is drawn, within what its kind says."""
 
     def kinds(self, ground: Ground) -> list[str]:
         """Those that can be made there."""
@@ -118,7 +120,7 @@ def _faults(
             except CapabilityError as error:
                 # Said, not waited for: the next fault comes on top of what is still wrong.
                 found.notes.append(f"before fault {number}: {error}")
-            outcome = _fault(stage, judge, number, KINDS[name], found.ledger, tell)
+            outcome = _fault(stage, judge, number, KINDS[name], plan, found.ledger, tell)
             found.outcomes.append(outcome)
             tell("", outcome)
         time.sleep(stage.session)
@@ -134,8 +136,9 @@ def _faults(
             _audit(stage, found)
 
 
-def _fault(stage: Stage, judge: Judge, number: int, kind: Kind, ledger: str, tell: Tell) -> Outcome:
-    lasts = stage.dice.uniform(*kind.lasts) * stage.session
+def _fault(stage: Stage, judge: Judge, number: int, kind: Kind, plan: Plan, ledger: str, tell: Tell) -> Outcome:
+    drawn = stage.dice.uniform(*kind.lasts)
+    lasts = stage.session * (drawn if plan.lasts is None else plan.lasts)
     began = stopwatch()
     with kind.make(stage) as what:
         made = stopwatch()

@@ -109,7 +109,7 @@ class Reading:
         return {number: start for number, (start, _) in self._bounds.items()}
 
     def _here(self, group: str | None, error_ms: int, most: int | None = None) -> pa.Table:
-        """Counted as they are read: where offsets have holes (Redis leaves one at each start of its server), bounds say little."""
+        """Counts entries as it reads them: bounds say little where offsets have holes, as a restart of Redis leaves them."""
         found: list[Any] = []
         count = 0
         with open_to_read(self._url, self._client) as opened:
