@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench.ledgers.servers import clusters, named
+
 import pares
-import pares.dev
 from pares.core.errors import CapabilityError
 from pares.dev import Postgres, RabbitMQ, Redis
 from pares.dev.cluster import LocalCluster
@@ -32,7 +33,7 @@ SERVER: Final = (
 MEMBERS: Final = ("member-kill", "member-freeze")
 _PATIENCE: Final = 60.0
 _START: Final = 300.0
-"""Seconds in which a server that is started has to answer: Erlang's and Java's are slow ones where others need the processors."""
+"""Seconds in which a server that is started has to answer: on a busy machine those in Erlang and Java take long."""
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "nats": {"settings": {"jetstream": {"sync_interval": "always"}}},
     "redis": {"replicas": 1},
@@ -218,13 +219,6 @@ class Emulated(Ground):
         self.moto.thaw()
 
 
-def clusters() -> dict[str, type[LocalCluster]]:
-    """Every kind of server that `pares.dev` has, by the word after `pares dev`."""
-    found = [getattr(pares.dev, name) for name in pares.dev.__all__]
-    kinds = [each for each in found if isinstance(each, type) and issubclass(each, LocalCluster)]
-    return {kind.command: kind for kind in kinds}
-
-
 def ledgers() -> dict[str, Callable[[Path], AbstractContextManager[Ground]]]:
     """Where each ledger can be kept, by its name, in a folder of the run's."""
     found: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {"file": _file, "sqlite": _sqlite}
@@ -249,17 +243,7 @@ def _cluster(kind: type[LocalCluster]) -> Iterator[Ground]:
     make: Any = kind
     with make(**_OPTIONS.get(kind.command, {})) as server:
         where = Pair if kind is Redis else Restored if kind in (Postgres, RabbitMQ) else OneServer
-        yield where(server, _named(server))
-
-
-def _named(server: Any) -> Callable[[str], str]:
-    """How another ledger on the same server is named: each kind of server has its own word for what keeps a log."""
-    ways = [getattr(server, word) for word in ("table_url", "stream_url", "topic_url") if hasattr(server, word)]
-    if not ways:
-        raise CapabilityError(
-            f"{server.title} of pares.dev has no table_url, stream_url or topic_url to name ledgers by"
-        )
-    return ways[0]
+        yield where(server, named(server))
 
 
 @contextmanager

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.ledgers.servers import clusters
 from chaos.ledgers import report
 from chaos.ledgers.__main__ import exit_code
 from chaos.ledgers.faults import KINDS, LOSSES
-from chaos.ledgers.grounds import Emulated, Ground, OneServer, Pair, Restored, clusters, ledgers
+from chaos.ledgers.grounds import Emulated, Ground, OneServer, Pair, Restored, ledgers
 from chaos.ledgers.losses import Losses, crossings
 from chaos.ledgers.run import Found, Plan
 from chaos.verdict.judge import Outcome
