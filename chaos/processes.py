@@ -83,6 +83,16 @@ class Crew:
                 self.enlist(place)
         return found
 
+    def unbegun(self) -> list[str]:
+        """Members that ended before they came to their work, since the last look, in words; each has a successor now."""
+        found: list[str] = []
+        for place, (name, process) in list(self._running.items()):
+            if process.ended() is not None and not self._begun(name):
+                words = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
+                found.append(f"member {name} did not come to its work: {' '.join(words)}")
+                self.enlist(place)
+        return found
+
     def names(self) -> dict[str, str]:
         """Of each place, who is there now."""
         return {place: name for place, (name, _) in self._running.items()}
@@ -105,8 +115,11 @@ class Crew:
 
     def all_begun(self) -> bool:
         """Whether each member's program has come to its work: none of them is still being made."""
-        files = [self.folder / f"{name}.events" for name, _ in self._running.values()]
-        return all(file.exists() and '"ready"' in file.read_text() for file in files)
+        return all(self._begun(name) for name, _ in self._running.values())
+
+    def _begun(self, name: str) -> bool:
+        file = self.folder / f"{name}.events"
+        return file.exists() and '"ready"' in file.read_text()
 
     # Beliefs ---------------------------------------------------------------------------------------------------------
 

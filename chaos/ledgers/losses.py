@@ -107,6 +107,7 @@ def suffer(stage: Stage, found: Losses, count: int, tell: Tell) -> None:
         stale = judge.stale(stage.crew.new_writes())
         found.falling += len(falling)
         found.stale += len(stale)
+        stage.renew()
         found.ended += stage.crew.fallen()
         if led is None:
             found.never += 1

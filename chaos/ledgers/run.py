@@ -100,6 +100,7 @@ def run(ground: Ground, found: Found, plan: Plan, folder: Path, tell: Tell) -> N
             found.losses = Losses(found.ledger, ground.loss, plan.session)
             with _stage(ground, plan, folder / "lost", "lost", dice) as stage:
                 suffer(stage, found.losses, plan.losses, tell)
+                found.notes += stage.notes
     finally:
         found.seconds = time.monotonic() - began
 
@@ -123,6 +124,7 @@ def _faults(
             outcome = _fault(stage, judge, number, KINDS[name], plan, found.ledger, tell)
             found.outcomes.append(outcome)
             tell("", outcome)
+        found.notes += stage.notes
         time.sleep(stage.session)
         stage.crew.end()
         stage.read_log()
@@ -151,6 +153,7 @@ def _fault(stage: Stage, judge: Judge, number: int, kind: Kind, plan: Plan, ledg
     time.sleep(stage.session)
     beliefs = stage.crew.beliefs()
     double, falling = judge.beliefs(beliefs)
+    stage.renew()
     return Outcome(
         number=number,
         kind=kind.name,

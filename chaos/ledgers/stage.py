@@ -52,6 +52,8 @@ class Stage:
         self.crew = Crew(folder, OneHost(), places, self.url, session, script)
         self.tokens: dict[tuple[str, int], str] = {}
         """(role, token) -> name of the holder, as the log has decided it."""
+        self.notes: list[str] = []
+        """Of members that could not open their ledger in time, on a busy machine: an error tells them, and others come."""
         self._observer: pares.Observer | None = None
 
     def __enter__(self) -> Self:
@@ -81,9 +83,16 @@ class Stage:
 
     def calm(self) -> None:
         """Waits until every member is at work and every role is led. Raises `CapabilityError`."""
-        self.until(
-            lambda: self.crew.all_begun() and self.crew.all_led(), "all members work, and every role is led", CALM
-        )
+
+        def look() -> bool:
+            self.renew()
+            return self.crew.all_begun() and self.crew.all_led()
+
+        self.until(look, "all members work, and every role is led", CALM)
+
+    def renew(self) -> None:
+        """Others come for members that ended before they came to their work."""
+        self.notes += self.crew.unbegun()
 
     def led_again(self, since: int) -> int | None:
         """The first instant from `since` on from which every role is known to have had a leader; None if that does not come."""

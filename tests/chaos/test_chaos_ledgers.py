@@ -158,9 +158,10 @@ def test_on_files_no_promise_is_broken() -> None:
 @pytest.mark.processes
 @pytest.mark.timeout(600)
 def test_on_files_a_planted_overlap_is_found_out() -> None:
-    """Members believe for longer than a session, and a leader is frozen for one: it goes on beside its successor."""
+    """Members believe for longer than a session, and a leader is frozen for one: it goes on beside its successor. That takes a
+    last beat of some age: each second freeze or so has one, so of a dozen some have."""
     plant = ["--mutant", "lease-longer-than-session", "--only", "member-freeze", "--lasts", "1", "--no-audit"]
-    code, found = run("--ledger", "file", *plant, "--faults", "4", "--session", "3", "--seed", "2")
+    code, found = run("--ledger", "file", *plant, "--faults", "12", "--session", "2", "--seed", "2")
     assert code == 3
     assert found["file"]["kinds"][-1]["overlaps"] > 0
     assert any("both believed" in words for words in found["file"]["broken"])

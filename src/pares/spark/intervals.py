@@ -85,7 +85,7 @@ WITH t AS (
          max_by(sign_ms, offset) FILTER (WHERE kind = 'stop') AS rest_ms,
          min(offset) FILTER (WHERE kind = 'stop') AS first_stop,
          max(offset) FILTER (WHERE kind = 'stop') AS last_stop,
-         max(offset) FILTER (WHERE kind = 'lead') AS last_lead
+         max(offset) FILTER (WHERE kind = 'lead' AND coalesce(cause, '') <> 'late') AS last_lead
   FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop', 'held')
   GROUP BY g, role, seat, token, member),
  j AS (

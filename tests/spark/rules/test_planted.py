@@ -48,6 +48,20 @@ def lawful(log: Scribe) -> None:
     _beats(log, [b], 600)
 
 
+def a_late_word(log: Scribe) -> None:
+    """Sent before the member stopped, of unknown outcome, and appended behind that: not believed again."""
+    log.role("r")
+    a, b = log.join("a"), log.join("b")
+    term = log.claim(a, "r")
+    log.lead(term)
+    late = log.entries.pop()[2]
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    log.raw(late)
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
 def overlap_with_a_stamp_back(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     _beats(log, [b], 1200)
@@ -211,6 +225,7 @@ def without_its_beginning() -> list[Fact]:
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
+    a_late_word: {("uncounted_evidence", ""), ("lost_numbers", "")},
     overlap_with_a_stamp_back: {("overlap", "certain"), ("past_lease", "possible"), ("clock_step", "")},
     false_obituary: {
         ("overlap", "certain"), ("false_death", "certain"), ("past_lease", "certain"), ("uncounted_evidence", ""),

@@ -164,7 +164,7 @@ def _said(rows: list[Row]) -> Row:
         "rest_ms": stop.get("sign_ms"),
         "first_stop": least(*_all(rows, "offset", "stop")),
         "last_stop": greatest(*_all(rows, "offset", "stop")),
-        "last_lead": greatest(*_all(rows, "offset", "lead")),
+        "last_lead": greatest(*_all((row for row in rows if row["cause"] != "late"), "offset", "lead")),
     }
 
 
