@@ -86,8 +86,8 @@ def test_names_the_schemes_it_knows() -> None:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
     assert (
-        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, redis://, sqlite://"
-        in str(caught.value)
+        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, rabbitmq-stream+tls://, redis://, "
+        "rediss://, sqlite://" in str(caught.value)
     )
     assert schemes() == [
         "file",
@@ -97,7 +97,9 @@ def test_names_the_schemes_it_knows() -> None:
         "nats",
         "postgresql",
         "rabbitmq-stream",
+        "rabbitmq-stream+tls",
         "redis",
+        "rediss",
         "sqlite",
     ]
 
@@ -164,7 +166,9 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
         "old",
         "postgresql",
         "rabbitmq-stream",
+        "rabbitmq-stream+tls",
         "redis",
+        "rediss",
         "shoe",
         "sqlite",
     ]

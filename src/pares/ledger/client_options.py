@@ -99,6 +99,33 @@ def flag(name: str, value: Any) -> bool:
     return known
 
 
+def with_tls(client: dict[str, Any], address: Address) -> dict[str, Any]:
+    """Client settings that ask for TLS (`ssl`) if the URL does, by its scheme. Raises if they say no to it."""
+    if address.scheme not in ("rediss", "rabbitmq-stream+tls"):
+        return client
+    if not client.get("ssl", True):
+        raise ConfigError(f"{address.shown} asks for TLS, and the client setting ssl says no: leave one of them out")
+    return {**client, "ssl": True}
+
+
+MAYBE_NO_TLS: Final = "; if it runs, it may not speak TLS at that port: name the port that does, or leave TLS out"
+"""Of a server that is silent to what begins with TLS."""
+
+
+def tls_advice(why: str) -> str:
+    """What can be done about a TLS connection that did not come about, by what the library says of it; else nothing."""
+    text = why.lower()
+    if "hostname" in text or "ip address mismatch" in text or "doesn't match" in text:
+        return "; the certificate is for another name: use that in the URL, or give ssl_check_hostname=false"
+    if "certificate verify failed" in text or "certificate_verify_failed" in text:
+        return "; name the certificate of who signed the server's in the client setting ssl_ca_certs, a file"
+    if "certificate required" in text or "certificate_required" in text or "handshake failure" in text:
+        return "; the server may want a certificate: name it in ssl_certfile, and its key in ssl_keyfile"
+    if "wrong version number" in text or "wrong_version_number" in text or "record layer failure" in text:
+        return "; it does not speak TLS at that port: name the port that does, or leave TLS out"
+    return ""
+
+
 def _properties(path: str) -> dict[str, str]:
     """A properties file: `name=value` a line; `#` and `!` begin a comment."""
     try:

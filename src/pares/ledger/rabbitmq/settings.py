@@ -1,6 +1,7 @@
 """A `rabbitmq-stream://` URL taken apart, and what the connection is told.
 
-`rabbitmq-stream://[USER@]HOST[:PORT]/STREAM?vhost=/`. A password stands in no URL: it comes from `options={...}` or from a
+`rabbitmq-stream://[USER@]HOST[:PORT]/STREAM?vhost=/`, and `rabbitmq-stream+tls://` for TLS.
+A password stands in no URL: it comes from `options={...}` or from a
 properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log line or `repr`.
 """
 
@@ -19,11 +20,22 @@ from urllib.parse import unquote
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
 from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, flag, hosts, scrubbed, user_of
+from pares.ledger.client_options import (
+    CONNECT,
+    TIMEOUT,
+    Usual,
+    client_settings,
+    flag,
+    hosts,
+    scrubbed,
+    user_of,
+    with_tls,
+)
 
 log: Final = logging.getLogger("pares.rabbitmq")
 
 PORT: Final = 5552
+TLS_PORT: Final = 5551
 USER: Final = "guest"
 """The user of a server that was not set up, whom it lets in from its own host only; so is the password."""
 MOST: Final = 200
@@ -48,6 +60,7 @@ _NAMES: Final = (
 class Settings(Usual):
     """What a RabbitMQ ledger was opened with."""
 
+    scheme: str
     url: str
     """The URL that opens the ledger again, but for what `options={...}` said."""
     server: str
@@ -61,7 +74,7 @@ class Settings(Usual):
     def where(self) -> str:
         """The ledger as messages name it."""
         vhost = f", vhost {self.vhost}" if self.vhost != "/" else ""
-        return f"rabbitmq-stream://{self.server}/{self.stream}{vhost}"
+        return f"{self.scheme}://{self.server}/{self.stream}{vhost}"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -113,7 +126,7 @@ def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
     advice = "give it as options={'password': ...} or in config=FILE"
     user, at, servers = user_of(address, advice, "rabbitmq-stream://USER@HOST:PORT/STREAM")
-    found = hosts(servers, "server", PORT, _EXAMPLE)
+    found = hosts(servers, "server", TLS_PORT if address.scheme.endswith("+tls") else PORT, _EXAMPLE)
     if len(found) > 1:
         raise ConfigError(f"{address.shown} names several servers: a log is kept by one, name that ({_EXAMPLE})")
     stream = address.path[1:]
@@ -131,7 +144,7 @@ def take(address: Address, options: Options) -> Settings:
     readonly = options.flag("readonly")
     client, path = client_settings(options, "password")
     options.finish()
-    client = {name: _checked(name, value) for name, value in client.items()}
+    client = with_tls({name: _checked(name, value) for name, value in client.items()}, address)
     if user and "username" in client:
         raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
     text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
@@ -143,7 +156,8 @@ def take(address: Address, options: Options) -> Settings:
         connect=patience or CONNECT,
         prefix="",
         readonly=readonly,
-        url=f"rabbitmq-stream://{user}{at}{found[0]}/{stream}{text}",
+        scheme=address.scheme,
+        url=f"{address.scheme}://{user}{at}{found[0]}/{stream}{text}",
         server=found[0],
         vhost="/" if vhost is None else str(vhost),
         stream=stream,
