@@ -77,6 +77,8 @@ def handed_over(rounds: int, url: str | None = None, session: float = 1.0) -> li
         troupe.start("m0", session=session)
         leader, _ = troupe.hear("lead")
         troupe.start("m1", session=session)
+        for _ in range(2):
+            troupe.hear("ready", role="-")  # on a busy machine a process takes long to begin
         time.sleep(3 * session)
         for _ in range(rounds):
             time.sleep(0.3 * session)

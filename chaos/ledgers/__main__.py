@@ -33,6 +33,9 @@ from chaos.scene import scratch
 from pares.core.errors import ParesError
 
 FAULTS: Final = 100
+SESSION: Final = 1.0
+LONGER: Final = {"kinesis": 5.0}
+"""Seconds: the members' session, and on services that are read now and then."""
 MORE: Final = {"postgres": 200}
 """Faults on each, and on those that most will use."""
 
@@ -74,7 +77,12 @@ def _options(words: list[str] | None) -> argparse.Namespace:
         metavar="KIND",
         help="only this kind; repeatable",
     )
-    parser.add_argument("--session", type=float, default=1.0, metavar="SECONDS", help="the members' session (1.0)")
+    parser.add_argument(
+        "--session",
+        type=float,
+        metavar="SECONDS",
+        help=f"the members' session ({SESSION}; on Kinesis {LONGER['kinesis']})",
+    )
     parser.add_argument(
         "--lasts", type=float, metavar="SESSIONS", help="how long each fault lasts (as drawn, by its kind: 0 to 3.5)"
     )
@@ -89,7 +97,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(words)
     if (options.faults is not None and options.faults < 1) or options.losses < 0:
         parser.error("--faults is 1 or more, --losses 0 or more")
-    if not 2 <= options.members <= 9 or not 0.1 <= options.session <= 60:
+    if not 2 <= options.members <= 9 or not 0.1 <= (options.session or SESSION) <= 60:
         parser.error("--members is 2 to 9, --session 0.1 to 60")
     if options.lasts is not None and not 0 <= options.lasts <= 100:
         parser.error("--lasts is 0 to 100")
@@ -107,7 +115,7 @@ def _plan(options: argparse.Namespace, ledger: str, seed: int) -> Plan:
         faults=options.faults or MORE.get(ledger, FAULTS),
         losses=options.losses,
         seed=seed,
-        session=options.session,
+        session=options.session or LONGER.get(ledger, SESSION),
         members=options.members,
         only=tuple(options.only),
         script=tuple(script(options.mutant)),
@@ -118,7 +126,7 @@ def _plan(options: argparse.Namespace, ledger: str, seed: int) -> Plan:
 
 def _one(ledger: str, plan: Plan, folder: Path, tell: Tell) -> Found:
     """Whatever becomes of one ledger, the others are tried."""
-    found = Found(ledger, plan.faults)
+    found = Found(ledger, plan.faults, plan.session)
     folder.mkdir()
     try:
         tell(f"{ledger}: the server starts", None)
@@ -164,8 +172,9 @@ def main(words: list[str] | None = None) -> int:
     except ParesError as error:
         aborted = str(error)
     seconds = time.monotonic() - began
-    head = f"seed {seed}, session {options.session:g} s, {options.members} members on each ledger, {seconds / 60:.0f} minutes"
-    told: dict[str, Any] = {"seed": seed, "session": options.session, "members": options.members, "aborted": aborted}
+    sessions = ", ".join(f"{each:g} s" for each in sorted({plan.session for plan in plans.values()}))
+    head = f"seed {seed}, session {sessions}, {options.members} members on each ledger, {seconds / 60:.0f} minutes"
+    told: dict[str, Any] = {"seed": seed, "members": options.members, "aborted": aborted}
     if options.json:
         print(json.dumps({**report.to_json(found, **told), "exit_code": exit_code(found)}, indent=1))
     else:

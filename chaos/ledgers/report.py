@@ -59,7 +59,7 @@ def _ledger(found: Found) -> list[str]:
     led = [o.led for o in found.outcomes if o.led is not None]
     without = [o.without for o in found.outcomes]
     return [
-        found.ledger,
+        found.ledger if found.session == 1.0 else f"{found.ledger} (session {found.session:g} s)",
         f"{figures[0]} of {found.wanted}",
         *figures[1:],
         str(found.terms),
@@ -100,6 +100,7 @@ def to_json(all_found: Sequence[Found], **told: Any) -> dict[str, Any]:
             {
                 "ledger": found.ledger,
                 "wanted": found.wanted,
+                "session": found.session,
                 "made": len(found.outcomes),
                 "seconds": round(found.seconds, 1),
                 "terms": found.terms,

@@ -52,6 +52,8 @@ class Found:
 
     ledger: str
     wanted: int
+    session: float = 1.0
+    """Seconds."""
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     losses: Losses | None = None
     """None: there is no way to lose anything there, or none was asked for."""

@@ -86,8 +86,8 @@ def test_names_the_schemes_it_knows() -> None:
         pares.ledger.open("zookeeper://localhost/x")
     assert "zookeeper://" in str(caught.value)
     assert (
-        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, rabbitmq-stream+tls://, redis://, "
-        "rediss://, sqlite://" in str(caught.value)
+        "file://, kafka://, kinesis://, memory://, nats://, postgresql://, rabbitmq-stream://, rabbitmq-stream+tls://, "
+        "redis://, rediss://, sqlite://" in str(caught.value)
     )
     assert schemes() == [
         "file",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import ssl
 from collections.abc import Mapping
@@ -19,18 +18,7 @@ from urllib.parse import unquote
 
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
-from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import (
-    CONNECT,
-    TIMEOUT,
-    Usual,
-    client_settings,
-    flag,
-    hosts,
-    scrubbed,
-    user_of,
-    with_tls,
-)
+from pares.ledger.client_options import Usual, check_user, hosts, plain, scrubbed, told, user_of, with_tls
 
 log: Final = logging.getLogger("pares.rabbitmq")
 
@@ -135,27 +123,14 @@ def take(address: Address, options: Options) -> Settings:
             f"{address.shown} names no stream: write {_EXAMPLE}, with up to 100 letters, digits and _ . - for the stream"
         )
     vhost = options.take("vhost")
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.shown)
-        check_most(partitions, address.shown)
-    patience = options.seconds("timeout", None)
-    readonly = options.flag("readonly")
-    client, path = client_settings(options, "password")
-    options.finish()
-    client = with_tls({name: _checked(name, value) for name, value in client.items()}, address)
-    if user and "username" in client:
-        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
-    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    taken = plain(address, options)
+    if taken.partitions is not None:
+        check_most(taken.partitions, address.shown)
+    client, text = told(address, options, "password", _NAMES)
+    client = with_tls(client, address)
+    check_user(client, address, user)
     return Settings(
-        partitions=partitions,
-        replication=None,
-        retention=retention,
-        timeout=patience or TIMEOUT,
-        connect=patience or CONNECT,
-        prefix="",
-        readonly=readonly,
+        **vars(taken),
         scheme=address.scheme,
         url=f"{address.scheme}://{user}{at}{found[0]}/{stream}{text}",
         server=found[0],
@@ -170,10 +145,3 @@ def check_most(partitions: int, what: str) -> None:
     """Raise for more partitions than a connection can follow."""
     if partitions > MOST:
         raise ConfigError(f"{what} has partitions={partitions}: a log on RabbitMQ has at most {MOST}")
-
-
-def _checked(name: str, value: Any) -> Any:
-    """A client setting as it is used: in a properties file all are text."""
-    if name not in _NAMES:
-        raise ConfigError(f"unknown client setting {name}: a rabbitmq-stream:// ledger knows {', '.join(_NAMES)}")
-    return flag(name, value) if name in ("ssl", "ssl_check_hostname") else value
