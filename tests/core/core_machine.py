@@ -39,6 +39,8 @@ Pause = tuple[str, int]
 class Runner:
     """One member, in the rounds of the driver."""
 
+    worked = 0
+    """Nanoseconds that the steps of this round have taken, by the stopwatch."""
     written = 0
     """Nanoseconds that each record of an append takes besides."""
 
@@ -102,7 +104,8 @@ class Runner:
     def _run(self) -> Generator[Pause, None, None]:
         machine, session, rested = self.machine, self.machine.session_ms * MS, 0
         while True:
-            rest = rested + gather_ns(self.core.alive, machine.session_ms)
+            rest = rested + gather_ns(self.core.alive, machine.session_ms, self.worked)
+            self.worked = 0
             if rest > machine.now and not self.inbox:
                 yield "rest", min(rest, self.wake if self.wake > machine.now else rest)
             rested = machine.now
@@ -145,7 +148,9 @@ class Runner:
         cost = PLACED * self.machine.roles * self._placings
         cost += TICK if type(event) is ev.Tick else RECORD * len(getattr(event, "entries", ()))
         if cost:
+            began = self.machine.now
             yield "work", cost
+            self.worked += self.machine.now - began
         appends: list[ev.Append] = []
         for effect in effects:
             if type(effect) is ev.Append:

@@ -52,14 +52,14 @@ def test_r18_a_member_that_takes_the_late_for_dead_claims_everything(monkeypatch
 def slow_from_the_start(seed: int, seconds: int) -> Machine:
     """On which all that begins at once takes longer than a session, and what has begun does not."""
     machine = Machine(40, 400, seed=seed)
-    machine.slower(6)
+    machine.slower(8)
     machine.run(seconds)
     return machine
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_r18_members_that_make_one_another_late_claim_less_until_they_are_not(seed: int) -> None:
-    machine = slow_from_the_start(seed, 12)
+    machine = slow_from_the_start(seed, 18)
     assert machine.led == 400
     machine.run(4)
     before = machine.counted["terms"]

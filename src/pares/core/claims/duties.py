@@ -24,6 +24,8 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
+FREE: Final = 32
+"""For how many times as long as it has worked in a round a member of a larger group rests after it (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -40,10 +42,16 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
     return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
 
 
-def gather_ns(alive: int, session_ms: int) -> int:
+def gather_ns(alive: int, session_ms: int, worked: int = 0) -> int:
     """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
-    to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]"""
-    return 0 if alive <= EAGER else min(alive * GATHER_US * 1000, session_ms * MS // 40)
+    to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]
+
+    Or for as long as the work of that round, in nanoseconds, asks for, and an eighth of its session at the most: so a machine
+    that has become too slow for its members has fewer rounds to serve, each of which reads more. [all of them are late, since
+    each wakes for every few records that the others have written]"""
+    if alive <= EAGER:
+        return 0
+    return max(min(alive * GATHER_US * 1000, session_ms * MS // 40), min(FREE * worked, session_ms * MS // 8))
 
 
 def spread_ns(me: str, members: int, session_ms: int) -> int:

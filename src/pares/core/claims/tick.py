@@ -19,9 +19,10 @@ from pares.core import reasons
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import MIN_STEP_MS, Moves
 from pares.core.claims.declaring import Declaring
-from pares.core.claims.duties import Rings, beat_ms, standby_ms, to_watch, turn
+from pares.core.claims.duties import EAGER, Rings, beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.fitness.readiness import Readiness
+from pares.core.claims.looks import Looks
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
@@ -59,6 +60,7 @@ class Living:
         self.readiness = Readiness(config, outbox, self.pace)
         self.moves = self.deciding(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
+        self.looks = Looks(config.session_ms)
         self.closing = False
         self.ending: ev.Effect = ev.Closed()
         """What a leave leads to: the end, or a new incarnation."""
@@ -76,6 +78,7 @@ class Living:
         """All that was written at the last tick is beats that were due, and nothing waits for them to come back."""
         self._watch_key: object = None
         self._watching: object = None
+        self._watch_at = 0
 
     def begin(self, now: int) -> None:
         """The join has counted."""
@@ -151,6 +154,11 @@ class Living:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
         self._wall_us, self.routine = wall_us, False
+        if self._can_wait(now):
+            self.outbox.due_ms = self._said_ms(now)
+            self._speak(now, wakes)
+            wakes += self.looks.wakes(world.shape) if self.outbox.quiet else []
+            return
         self.moves.look(world, now)
         self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
         self.outbox.due_ms = self._said_ms(now)
@@ -165,14 +173,24 @@ class Living:
             self._write(records.Leave, now)
             return
         if self.outbox.quiet:
-            self._decide(now, effects, wakes)
-        if not self.tenures.left:
-            if self._may_tell(now):
-                self._tell(now)
-            self._beat(now, wakes)
+            shape, named = world.shape, list[int]()
+            self._decide(now, effects, named)
+            wakes += named
+            self.looks.looked(now, shape, [*named, *self.moves.wakes], late=self.moves.hurried(world, now))
         wakes += self.moves.wakes
-        self._watch(effects)
+        if not self.tenures.left:
+            self._speak(now, wakes)
+        self._watch(now, effects, wakes)
         self.snapshotting.report(effects)
+
+    def _can_wait(self, now: int) -> bool:
+        """Whether a member of a large group does without a look, for now: nobody waits for what it would do."""
+        world, outbox = self.reader.world, self.outbox
+        if len(world.members) <= EAGER or self._requests or self._dead or self.closing or self.tenures.left:
+            return False
+        if outbox.doubtful(now) or outbox.deaf(now, self.tenures.until) or self.tenures.ready_to_give():
+            return False
+        return not outbox.quiet or not self.looks.due(now, world.shape)
 
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
@@ -352,10 +370,13 @@ class Living:
 
     # Telling and beating ---------------------------------------------------------------------------------------------
 
-    def _may_tell(self, now: int) -> bool:
-        """False for a moment while barriers run that began just now."""
+    def _speak(self, now: int, wakes: list[int]) -> None:
         stopped = self.tenures.stopped_at() if self.tenures.history else None
-        return stopped is None or self.moves.due(stopped + TELL_MS * MS, now)
+        if stopped is None or now >= stopped + TELL_MS * MS:
+            self._tell(now)
+        else:  # barriers run that began just now
+            wakes.append(stopped + TELL_MS * MS)
+        self._beat(now, wakes)
 
     def _tell(self, now: int) -> None:
         history = self.tenures.history
@@ -412,11 +433,15 @@ class Living:
                 del self._marks[seat]
         return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
 
-    def _watch(self, effects: list[ev.Effect]) -> None:
+    def _watch(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
+        """In a large group once a session at most. [where hundreds come each has other neighbours in its ring every moment]"""
         key = (self.reader.world.shape, self.moves.alive)
         if key == self._watch_key:
             return
-        self._watch_key = key
+        if now < self._watch_at and len(self.reader.world.members) > EAGER:
+            wakes.append(self._watch_at)
+            return
+        self._watch_key, self._watch_at = key, now + self.config.session_ms * MS
         locks = to_watch(self.reader.world, self.me, self.moves.alive, self.config.witness)
         if locks != self._watching:
             self._watching = locks

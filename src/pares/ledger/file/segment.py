@@ -11,11 +11,13 @@ import os
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
-from pares.ledger.file.frame import BATCH, ESCAPED, HEADING, RECORD, SEAL, Frame, parsed
+from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, Frame, parsed
 
 JUMP: Final = 1 << 32
 """Offsets left out where it can't be known how many were given out: more than one segment ever holds."""
@@ -24,6 +26,8 @@ BROKEN: Final = b"broken"
 """A seal says so, and how many records had counted, if its writer found the segment altered behind them."""
 _SEAL: Final = re.compile(rb"(?:broken (?P<had>\d{1,12})|\w+)(?: (?P<jump>\d{1,12}))?")
 _CHUNK: Final = 1 << 20
+_FRESH: Final = 1 << 18
+"""Bytes of bodies that a segment keeps for readers that keep up."""
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
 
 
@@ -67,8 +71,9 @@ class Segment:
         self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW
         self._places, self._firsts = array("Q"), array("Q")
         self._last, self._last_at = b"", 0
-        self._newest: Frame | None = None
-        """The frame of the newest record, where it is the only one in it."""
+        self._fresh: list[Frame] = []
+        """The newest frames with records: what readers that keep up read is parsed once."""
+        self._fresh_bytes = 0
         self._descriptor = os.open(self.path, self._flags)
         found = os.fstat(self._descriptor)
         self.inode = (found.st_dev, found.st_ino)
@@ -177,7 +182,11 @@ class Segment:
         self._places.append(at)
         self._firsts.append(self.count)
         self.count += records
-        self._newest = frame if records == 1 else None
+        self._fresh_bytes += len(frame.body)
+        if self._fresh_bytes > _FRESH:
+            self._fresh.clear()
+            self._fresh_bytes = len(frame.body)
+        self._fresh.append(frame)
 
     def took(self, frame: Frame, data: bytes) -> int:
         """Note a frame of this process' own, as it stands right behind what was read. The number of its first record."""
@@ -199,39 +208,48 @@ class Segment:
     ) -> tuple[list[Entry], list[int | None]]:
         """Records from that number on, at most so many and at most `size` bytes, but at least one; and of each when its append
         began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
-        newest = self._newest
-        if newest is not None and number == self.count - 1:
-            # What readers that keep up read: it was looked at when it came.
-            payload = newest.body if ESCAPED not in newest.kind and newest.kind[:1] == RECORD else newest.payloads()[0]
-            return [Entry(self.base + number, newest.wall_us // 1000, payload)], [newest.stamp(clock)]
         index = bisect_right(self._firsts, number) - 1
-        begin = self._places[index]
-        stop = bisect_left(self._firsts, number + most)
-        if stop < len(self._places) and self._places[stop] - begin <= size:
-            end = self._places[stop]
+        fresh = index - (len(self._firsts) - len(self._fresh))
+        if fresh >= 0:
+            frames: Iterable[Frame] = islice(self._fresh, fresh, None)
         else:
-            enough = bisect_left(self._places, begin + size, index + 1)
-            end = self._places[enough] if enough < len(self._places) else self.place
+            stop = bisect_left(self._firsts, number + most)
+            begin = self._places[index]
+            if stop == len(self._places) or self._places[stop] - begin > size:
+                stop = bisect_left(self._places, begin + size, index + 1)
+            frames = self._again(index, stop)
         found: list[Entry] = []
         stamps: list[int | None] = []
-        total, at, first = 0, begin, self._firsts[index]
-        for line in self._exactly(begin, end).split(b"\n"):
+        total, first = 0, self._firsts[index]
+        for frame in frames:
+            stamp, wall_ms = frame.stamp(clock), frame.wall_us // 1000
+            for payload in frame.payloads():
+                if first >= number:
+                    total += len(payload)
+                    if len(found) == most or (found and total > size):
+                        return found, stamps
+                    found.append(Entry(self.base + first, wall_ms, payload))
+                    stamps.append(stamp)
+                first += 1
+        return found, stamps
+
+    def _again(self, index: int, stop: int) -> Iterator[Frame]:
+        """The frames from that one on up to before `stop`, as they stand in the file. Raises `Altered`."""
+        at = self._places[index]
+        end = self._places[stop] if stop < len(self._places) else self.place
+        for line in self._exactly(at, end).split(b"\n"):
             if index < len(self._places) and at == self._places[index]:
                 frame = parsed(line)
-                if frame is None or first != self._firsts[index]:
+                if frame is None or frame.records() != self._records(index):
                     raise Altered
-                stamp = frame.stamp(clock)
-                for payload in frame.payloads():
-                    if first >= number:
-                        total += len(payload)
-                        if len(found) == most or (found and total > size):
-                            return found, stamps
-                        found.append(Entry(self.base + first, frame.wall_us // 1000, payload))
-                        stamps.append(stamp)
-                    first += 1
+                yield frame
                 index += 1
             at += len(line) + 1
-        return found, stamps
+
+    def _records(self, index: int) -> int:
+        """How many records its frame of this index had."""
+        behind = self._firsts[index + 1] if index + 1 < len(self._firsts) else self.count
+        return behind - self._firsts[index]
 
     def _exactly(self, begin: int, end: int) -> bytes:
         """The bytes that were there before, less the last newline."""

@@ -1,0 +1,60 @@
+"""When a member of a large group looks at all that it might do (R21).
+
+A look costs a member the more, the larger the group is; and what one member does has all the others look again. Where hundreds
+act at once, looks are what keeps the machine busy. So in a group of more than `EAGER`
+
+* a change of the world is a reason to look, and a time that the last look has named; without a reason there is a look a quarter
+  of a session after the last; [nothing is read of a member that has died, and it goes unnoticed]
+* there are two looks in a quarter of a session, and one in a session where this member is late (R18): the first of a burst of
+  changes is answered at once, and the last one finds all that the others have brought; [of a thousand claims each has each of a
+  hundred members look]
+* what others wait for does not wait: requests of users, proven deaths, terms to give up, records of unknown outcome.
+
+Beats and news are written in between, when they are due. In a smaller group each tick is a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pares.core.lease import MS
+
+APART: Final = 4
+"""Parts of a session in which a member that is not late looks twice at most, and once at least."""
+
+
+class Looks:
+    """One member's. Times are of its own stopwatch, in nanoseconds."""
+
+    def __init__(self, session_ms: int) -> None:
+        self._session = session_ms * MS
+        self._last: tuple[int, int] | None = None
+        """When it looked last, and the time before that."""
+        self._named: int | None = None
+        self._shape = -1
+        self._late = False
+
+    def due(self, now: int, shape: int) -> bool:
+        """Whether it is time for a look, in a world of this shape."""
+        if self._last is None:
+            return True
+        calm = self._last[0] + self._session // APART
+        return any(now >= at for at in self.wakes(shape)) or (now >= calm and now >= self._may())
+
+    def wakes(self, shape: int) -> list[int]:
+        """When there is reason for the next one, if there is any."""
+        reason = 0 if shape != self._shape else self._named
+        return [] if reason is None else [max(reason, self._may())]
+
+    def _may(self) -> int:
+        """When it may look again."""
+        if self._last is None:
+            return 0
+        last, before = self._last
+        return last + self._session if self._late else before + self._session // APART
+
+    def looked(self, now: int, shape: int, named: Iterable[int], *, late: bool) -> None:
+        """A look was made, and named these times to look again."""
+        self._last = (now, now - self._session if self._last is None else self._last[0])
+        self._named, self._shape, self._late = min(named, default=None), shape, late

@@ -1,0 +1,151 @@
+"""R21: a member of a large group looks at all that it might do when there is reason to, not for each record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from core_machine import Machine
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pares.core import events as ev
+from pares.core.claims.decisions import Moves
+from pares.core.claims.duties import EAGER, FREE, gather_ns
+from pares.core.claims.looks import Looks
+from pares.core.claims.tick import Living
+from pares.core.lease import MS
+
+SESSION = 1000 * MS
+
+
+def looks_at(looks: Looks, ticks: list[tuple[int, int]], *, late: bool = False) -> list[int]:
+    """At which of these ticks, (time, shape of the world), it looks."""
+    found: list[int] = []
+    for now, shape in ticks:
+        if looks.due(now, shape):
+            found.append(now)
+            looks.looked(now, shape, [], late=late)
+    return found
+
+
+def test_r21_the_first_change_is_answered_at_once_and_the_others_of_a_burst_in_one() -> None:
+    looks = Looks(1000)
+    looks.looked(0, 0, [], late=False)
+    burst = [(SESSION + number * MS, number) for number in range(1, 500)]
+    found = looks_at(looks, burst)
+    assert found[0] == SESSION + MS
+    assert len(found) == 4
+    last_shape = burst[-1][1]
+    assert looks_at(looks, [(2 * SESSION, last_shape)]) == [2 * SESSION], "and what came last is seen, too"
+
+
+def test_r21_a_late_member_looks_once_a_session() -> None:
+    looks = Looks(1000)
+    looks.looked(0, 0, [], late=True)
+    found = looks_at(looks, [(number * MS, number) for number in range(1, 5000)], late=True)
+    assert found == [SESSION, 2 * SESSION, 3 * SESSION, 4 * SESSION]
+
+
+def test_r21_without_a_reason_it_looks_each_quarter_of_a_session_and_wakes_for_none() -> None:
+    looks = Looks(1000)
+    looks.looked(0, 7, [], late=False)
+    assert looks.wakes(7) == []
+    assert looks_at(looks, [(number * 10 * MS, 7) for number in range(101)]) == [n * SESSION // 4 for n in range(1, 5)]
+
+
+def test_r21_a_time_that_a_look_has_named_is_a_reason() -> None:
+    looks = Looks(1000)
+    looks.looked(0, 7, [300 * MS, 100 * MS], late=False)
+    assert looks.wakes(7) == [100 * MS]
+    assert not looks.due(99 * MS, 7)
+    assert looks.due(100 * MS, 7)
+
+
+@given(st.lists(st.tuples(st.integers(0, SESSION), st.booleans(), st.booleans()), max_size=200))
+def test_r21_any_reason_leads_to_a_look_within_a_session_and_looks_are_bounded(
+    steps: list[tuple[int, bool, bool]],
+) -> None:
+    looks, now, shape, found = Looks(1000), 0, 0, list[int]()
+    for wait, changed, late in steps:
+        now, shape = now + wait, shape + changed
+        if looks.due(now, shape):
+            found.append(now)
+            looks.looked(now, shape, [], late=late)
+        else:
+            assert all(now < at <= now + SESSION for at in looks.wakes(shape))
+    assert all(third - first >= SESSION // 4 for first, third in zip(found, found[2:], strict=False))
+
+
+# In a group ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each member has looked."""
+    found: Counter[str] = Counter()
+    plain = Moves.look
+
+    def look(self: Moves, world: object, now: int) -> None:
+        found[self.me] += 1
+        plain(self, world, now)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Moves, "look", look)
+    return found
+
+
+def test_r21_members_of_a_large_group_at_rest_look_a_few_times_a_session(looked: Counter[str]) -> None:
+    machine = Machine(EAGER + 4, 60)
+    machine.run(5)
+    assert machine.led == 60
+    looked.clear()
+    machine.run(4)
+    assert max(looked.values()) <= 4 * 5
+    assert machine.led == 60, "and their beats come in time"
+
+
+def test_r21_what_a_user_asks_for_waits_for_no_look() -> None:
+    machine = Machine(EAGER + 4, 60)
+    machine.run(5)
+    leader = next(member for member in machine.members if member.leads)
+    before = machine.counted["Transfer"]
+    for wait in (0.011, 0.013, 0.017):  # whenever it was that it looked last
+        machine.run(wait)
+        seat = next(iter(leader.beliefs))
+        leader.inbox.append(ev.HandOver(seat[0], None))
+        leader.ring()
+        machine.run(0.03)
+    assert machine.counted["Transfer"] - before == 3
+
+
+@pytest.mark.parametrize(("members", "each"), [(EAGER, True), (EAGER + 4, False)])
+def test_r21_while_a_group_comes_together_only_a_small_one_looks_at_each_tick(
+    members: int, each: bool, looked: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks, plain = 0, Living.act
+
+    def act(self: Living, *args: Any) -> None:
+        nonlocal ticks
+        ticks += 1
+        plain(self, *args)
+
+    monkeypatch.setattr(Living, "act", act)
+    machine = Machine(members, 10 * members)
+    machine.run(2)
+    assert machine.led > 0
+    assert (looked.total() == ticks) == each
+
+
+# Rest ----------------------------------------------------------------------------------------------------------------
+
+
+def test_r21_the_longer_a_round_took_the_longer_a_member_of_a_large_group_rests() -> None:
+    assert gather_ns(EAGER, 1000, 50 * MS) == 0
+    calm = gather_ns(100, 1000)
+    rests = [gather_ns(100, 1000, worked * MS // 4) for worked in range(20)]
+    assert rests[0] == calm
+    assert all(first <= second for first, second in pairwise(rests))
+    assert rests[2] == FREE * MS // 2
+    assert rests[-1] == SESSION // 8, "an eighth of a session at the most"
