@@ -97,7 +97,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(words)
     if (options.faults is not None and options.faults < 1) or options.losses < 0:
         parser.error("--faults is 1 or more, --losses 0 or more")
-    if not 2 <= options.members <= 9 or not 0.1 <= (options.session or SESSION) <= 60:
+    if not 2 <= options.members <= 9 or not 0.1 <= (SESSION if options.session is None else options.session) <= 60:
         parser.error("--members is 2 to 9, --session 0.1 to 60")
     if options.lasts is not None and not 0 <= options.lasts <= 100:
         parser.error("--lasts is 0 to 100")
@@ -126,7 +126,7 @@ def _plan(options: argparse.Namespace, ledger: str, seed: int) -> Plan:
 
 def _one(ledger: str, plan: Plan, folder: Path, tell: Tell) -> Found:
     """Whatever becomes of one ledger, the others are tried."""
-    found = Found(ledger, plan.faults, plan.session)
+    found = Found(ledger, plan.faults, session=plan.session)
     folder.mkdir()
     try:
         tell(f"{ledger}: the server starts", None)

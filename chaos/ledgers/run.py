@@ -52,8 +52,6 @@ class Found:
 
     ledger: str
     wanted: int
-    session: float = 1.0
-    """Seconds."""
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     losses: Losses | None = None
     """None: there is no way to lose anything there, or none was asked for."""
@@ -70,6 +68,8 @@ class Found:
     terms: int = 0
     writes: int = 0
     seconds: float = 0.0
+    session: float = 1.0
+    """The members', in seconds."""
 
     @property
     def broken(self) -> list[str]:
