@@ -62,6 +62,30 @@ def a_late_word(log: Scribe) -> None:
     _beats(log, [b], 600)
 
 
+def words_told_again(log: Scribe) -> None:
+    """The member never heard that they were appended."""
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    start, end = term.start, log.now
+    log.sleep(40)
+    log.lead(term, at=start)
+    log.stop(term, "asked", at=end)
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
+def believed_again(log: Scribe) -> None:
+    """It says so, also if its clock went back meanwhile, or its first word was lost."""
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    log.lead(term, at=log.now - 300)
+    log.stop(term, "asked")
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
 def overlap_with_a_stamp_back(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     _beats(log, [b], 1200)
@@ -225,6 +249,8 @@ def without_its_beginning() -> list[Fact]:
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
+    words_told_again: set(),
+    believed_again: {("believed_again", "certain")},
     a_late_word: {("uncounted_evidence", ""), ("lost_numbers", "")},
     overlap_with_a_stamp_back: {("overlap", "certain"), ("past_lease", "possible"), ("clock_step", "")},
     false_obituary: {

@@ -37,8 +37,7 @@ class Fact(NamedTuple):
                     lost: `clock_ms` is the time of the member's last sign of life before the loss, `name` the id of
                     who got the seat by the same record
     lead, stop      a member's belief began or ended: role, seat, token, member, `clock_ms` by its own wall clock;
-                    cause: `uncounted` where the record did not count, `late` where the member had sent another word before it
-                    came: it is evidence all the same. stop: `sign_ms` is
+                    cause: `uncounted` where the record did not count: it is evidence all the same. stop: `sign_ms` is
                     when the last record entered the log on which the belief can have rested when it ended
     member, gone    a member joined or left: member, name, host, session_ms, drift, overlap_ms, eligible (its roles as
                     JSON, None: all); cause (of a member: `ADMINISTRATOR`, or None)

@@ -44,7 +44,6 @@ WAITING: Final = 50_000
 """Entries of the group that are kept while a log without a beginning is searched for its first snapshot: a reader goes back to
 where the snapshot was taken, and never much further than its group writes between two."""
 UNCOUNTED: Final = "uncounted"
-LATE: Final = "late"
 STEP_MS: Final = 100
 """From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
 PAST: Final = 1000
@@ -278,12 +277,11 @@ class History:
 
     def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
         """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in
-        another world), but for late copies of what it has said before. A word that comes behind one that was sent after it (an
-        append whose outcome was unknown) says that there was a belief, and not that there is one again."""
+        another world), but for late copies of what it has said before."""
         said = self._dids.setdefault(record.m, deque(maxlen=COPIES))
         if not counted and record.n not in said and record.what in ("lead", "stop"):
             told = DidChanged(entry[0], record.m, record.seat, record.token, record.what, record.at, record.why)
-            self._told(told, entry[1], LATE if record.n < max(said, default=0) else UNCOUNTED)
+            self._told(told, entry[1], UNCOUNTED)
         said.append(record.n)
 
     def _step(self, entry: EntryLike) -> None:
