@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume bench-history chaos delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume bench-history chaos chaos-ledgers delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -103,6 +103,9 @@ bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: d
 
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
 	$(BIN)/python -m chaos $(ARGS)
+
+chaos-ledgers: $(VENV)/.ready-test ## 200 faults on PostgreSQL, 100 on each other ledger, judged by the audit; and what goes where a server loses what it acknowledged (two hours)
+	$(BIN)/python -m chaos.ledgers $(ARGS)
 
 delivery: $(VENV)/.ready-test ## workers on a topic that are killed, frozen and cut off: what is lost, what repeated, beside a plain consumer group; `--ledger file` needs no broker
 	$(BIN)/python -m chaos.delivery $(ARGS)

@@ -19,6 +19,7 @@ from bench.hosts.cases import wakes
 from bench.hosts.crowd import crowds
 from bench.hosts.starts import starts
 from bench.ledgers import cases as on_ledgers
+from bench.ledgers import table as ledgers_table
 from bench.neli import cases as on_neli
 from bench.processes import Troupe
 
@@ -99,6 +100,8 @@ def main() -> None:
         cases, marks = on_kafka.cases(options), (on_kafka.BEGIN, on_kafka.END)
     if options.ledger == "file" and options.write is not None:
         parser.error("the table of the document is of members on SQLite: leave --write out")
+    if options.ledgers and options.compare is not None:
+        parser.error("the table of the ledgers has medians only: leave --compare out")
     if unknown := set(options.only or ()) - cases.keys():
         parser.error(f"no case on {kind}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     before = {} if options.compare is None else recorded(options.compare, *marks)
@@ -112,12 +115,13 @@ def main() -> None:
                 met = {None: "", True: "met", False: "MISSED"}[row.met]
                 beside = "" if options.compare is None else f"  {ratio(row.figures, before.get(row.what))}"
                 print(f"{row.what:72} {row.figures:40} {row.target:18} {met:6}{beside}".rstrip(), flush=True)
+    shown = f"{machine()}:\n\n{ledgers_table.table(rows) if options.ledgers else table(rows)}"
     if options.table:
-        print(f"\n{machine()}:\n\n{table(rows)}", flush=True)
+        print(f"\n{shown}", flush=True)
     if options.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     if options.write is not None:
-        put(options.write, f"{machine()}:\n\n{table(rows)}", *marks)
+        put(options.write, shown, *marks)
 
 
 if __name__ == "__main__":

@@ -70,16 +70,18 @@ def takeovers(quick: bool) -> Iterator[Row]:
         )
 
 
-def handed_over(rounds: int, url: str | None = None) -> list[float]:
+def handed_over(rounds: int, url: str | None = None, session: float = 1.0) -> list[float]:
     """Milliseconds from the call of hand_over() to the other's belief."""
     found: list[float] = []
     with Troupe(url) as troupe:
-        troupe.start("m0")
+        troupe.start("m0", session=session)
         leader, _ = troupe.hear("lead")
-        troupe.start("m1")
-        time.sleep(3)
+        troupe.start("m1", session=session)
+        for _ in range(2):
+            troupe.hear("ready", role="-")  # on a busy machine a process takes long to begin
+        time.sleep(3 * session)
         for _ in range(rounds):
-            time.sleep(0.3)
+            time.sleep(0.3 * session)
             heir = "m1" if leader == "m0" else "m0"
             troupe.players[leader].say(f"hand r {heir}")
             _, asked = troupe.hear("handing")

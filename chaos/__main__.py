@@ -7,26 +7,24 @@ back late, or a member ended by itself.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chaos import induced
 from chaos.faults import KINDS
 from chaos.mutant import SHOWN, script
-from chaos.run import PATIENCE, Result, Tell, audit, possible, run
+from chaos.progress import progress
+from chaos.run import PATIENCE, Result, audit, possible, run
 from chaos.scene import GROUP, Scene, find_faketime, scratch
 from chaos.verdict import report
-from chaos.verdict.judge import ALLOWANCE, PROTOCOLS, Outcome
+from chaos.verdict.judge import ALLOWANCE, PROTOCOLS
 from pares.core.errors import ParesError
 
 
@@ -103,43 +101,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@contextlib.contextmanager
-def _progress(console: Console, faults: int) -> Iterator[Tell]:
-    """Tells of the run: a bar on a terminal, else a line for each fault."""
-    if not console.is_terminal:
-
-        def line(what: str, outcome: Outcome | None) -> None:
-            if outcome is not None:
-                console.print(_line(outcome), soft_wrap=True, highlight=False)
-
-        yield line
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("three brokers start", total=faults)
-
-        def move(what: str, outcome: Outcome | None) -> None:
-            if outcome is not None:
-                bar.console.print(_line(outcome), soft_wrap=True, highlight=False)
-                bar.advance(task)
-            else:
-                bar.update(task, description=what)
-
-        yield move
-
-
-def _line(outcome: Outcome) -> str:
-    led = "NOT LED AGAIN" if outcome.led is None else f"led again after {outcome.led:.3f} s"
-    wrong = "".join(f" BROKEN: {words}." for words in outcome.broken())
-    wrong += "".join(f" {words}." for words in outcome.fallen)
-    wrong += f" lost again for {outcome.lost:.3f} s." if outcome.lost > 0.1 else ""
-    wrong += f" NOT MADE: {outcome.unmade}." if outcome.unmade else ""
-    return (
-        f"{outcome.number:4} {outcome.kind:16} {outcome.what}, {outcome.lasted:.1f} s; {led}, no leader for "
-        f"{outcome.without:.3f} s.{wrong}"
-    )
-
-
 def _run(options: argparse.Namespace, result: Result, folder: Path, console: Console) -> None:
     faketime = options.faketime or find_faketime()
     kinds, result.not_made = possible(faketime, options.only, options.protocol)
@@ -151,7 +112,7 @@ def _run(options: argparse.Namespace, result: Result, folder: Path, console: Con
         return
     try:
         with (
-            _progress(console, options.faults) as tell,
+            progress(console, options.faults, "three brokers start") as tell,
             Scene(folder, options.session, options.members, result.seed, faketime, program, options.protocol) as scene,
         ):
             result.notes = scene.notes

@@ -1,4 +1,4 @@
-"""The members of a run: the worker processes of tests/processes, each in a network of its own."""
+"""The members of a run: the worker processes of tests/processes, each at a place of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from process_beliefs import Belief, beliefs
 from process_judge import Write
 
 from chaos import WORKERS
-from chaos.net import Net
 from chaos.verdict.kept import Stretch
 from pares.dev.process import Started, start
 from pares.runtime.clock import stopwatch
@@ -29,6 +28,14 @@ _SINK: Final = """
 CREATE TABLE writes (id INTEGER PRIMARY KEY AUTOINCREMENT, role TEXT, token INTEGER, member TEXT, kind TEXT,
                      at_ms INTEGER DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)))
 """
+
+
+class Net(Protocol):
+    """Where members run: in networks of their own (`chaos.net`), or all on this host."""
+
+    def prefix(self, place: str, /) -> list[str]:
+        """What comes before the command line of a program that is to run there."""
+        ...
 
 
 class Crew:
@@ -52,9 +59,10 @@ class Crew:
 
     def begin(self) -> None:
         for place in self.places:
-            self._enlist(place)
+            self.enlist(place)
 
-    def _enlist(self, place: str) -> None:
+    def enlist(self, place: str) -> None:
+        """A new member comes there."""
         name = f"w{len(self._born) + 1}"
         self._born.append(name)
         told = [self.url, name, ",".join(ROLES), str(self.session), str(self.folder), str(BREATH)]
@@ -72,7 +80,17 @@ class Crew:
             if code is not None:
                 words = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
                 found.append(f"member {name} ended with {code}: {' '.join(words)}")
-                self._enlist(place)
+                self.enlist(place)
+        return found
+
+    def unbegun(self) -> list[str]:
+        """Members that ended before they came to their work, since the last look, in words; each has a successor now."""
+        found: list[str] = []
+        for place, (name, process) in list(self._running.items()):
+            if process.ended() is not None and not self._begun(name):
+                words = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
+                found.append(f"member {name} did not come to its work: {' '.join(words)}")
+                self.enlist(place)
         return found
 
     def names(self) -> dict[str, str]:
@@ -83,6 +101,12 @@ class Crew:
         """Those that are there now, to be frozen or ended."""
         return self._running[place][1]
 
+    def kill(self, place: str) -> None:
+        """SIGKILL to the member there; returns when it is gone. It gets no successor until one is enlisted."""
+        _, process = self._running.pop(place)
+        process.identity.signal(signal.SIGKILL)
+        process.wait(10)
+
     def dismiss(self, place: str) -> None:
         """Tells the member there to leave the group by plan, and does not wait for it. It gets no successor."""
         _, process = self._running.pop(place)
@@ -91,8 +115,11 @@ class Crew:
 
     def all_begun(self) -> bool:
         """Whether each member's program has come to its work: none of them is still being made."""
-        files = [self.folder / f"{name}.events" for name, _ in self._running.values()]
-        return all(file.exists() and '"ready"' in file.read_text() for file in files)
+        return all(self._begun(name) for name, _ in self._running.values())
+
+    def _begun(self, name: str) -> bool:
+        file = self.folder / f"{name}.events"
+        return file.exists() and '"ready"' in file.read_text()
 
     # Beliefs ---------------------------------------------------------------------------------------------------------
 

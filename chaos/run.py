@@ -11,6 +11,7 @@ from typing import Final
 
 from chaos.faults import CLOCKS, KINDS, STEP, Kind, NotMade
 from chaos.processes import ROLES
+from chaos.progress import Tell
 from chaos.scene import Scene
 from chaos.verdict.audits import Audits, audit_all
 from chaos.verdict.judge import ALLOWANCE, Judge, Outcome, bound, led_since, longest_without
@@ -23,9 +24,6 @@ CALM: Final = 90.0
 """Seconds that it may take after a heal until every replica has caught up."""
 _LOOK: Final = 0.03
 _UNJUDGED: Final = 2_000_000_000
-
-Tell = Callable[[str, Outcome | None], None]
-"""Is told what goes on now, and of each outcome."""
 
 
 @dataclass

@@ -87,7 +87,7 @@ def test_names_the_schemes_it_knows() -> None:
     assert "zookeeper://" in str(caught.value)
     assert (
         "file://, kafka://, kinesis://, memory://, nats://, postgresql://, pulsar://, pulsar+ssl://, rabbitmq-stream://, "
-        "redis://, sqlite://" in str(caught.value)
+        "rabbitmq-stream+tls://, redis://, rediss://, sqlite://" in str(caught.value)
     )
     assert schemes() == [
         "file",
@@ -99,7 +99,9 @@ def test_names_the_schemes_it_knows() -> None:
         "pulsar",
         "pulsar+ssl",
         "rabbitmq-stream",
+        "rabbitmq-stream+tls",
         "redis",
+        "rediss",
         "sqlite",
     ]
 
@@ -168,7 +170,9 @@ def test_finds_the_ledgers_of_installed_packages(tmp_path: Path, monkeypatch: py
         "pulsar",
         "pulsar+ssl",
         "rabbitmq-stream",
+        "rabbitmq-stream+tls",
         "redis",
+        "rediss",
         "shoe",
         "sqlite",
     ]

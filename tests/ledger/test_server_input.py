@@ -44,7 +44,6 @@ REDIS = [
     ("redis://h/0?colour=red", "unknown option colour"),
     ("redis://h/0?replication=3", "unknown option replication"),
     ("redis://h/0?config=/nowhere/at/all", "can't be read"),
-    ("rediss://h/0", "no scheme known"),
 ]
 RABBITMQ = [
     ("rabbitmq-stream://me:{}@h/s", "has a password in it.*config=FILE"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
@@ -21,6 +22,7 @@ CONNECT: Final = 5.0
 `timeout` takes its place for the first answer; for what is made, only if it is longer."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
 """A client setting's name, as all of them are."""
+_TLS_FLAGS: Final = ("ssl", "ssl_check_hostname")
 _FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\],]+)(?::([0-9]{1,5}))?")
 
@@ -42,17 +44,34 @@ class Usual:
 
 def usual(address: Address, options: Options, names: re.Pattern[str], what: str) -> Usual:
     """These settings in a URL and its options; raises `ConfigError`. What `names` does not match is no prefix of a `what`."""
+    taken, replication, prefix = plain(address, options), options.whole("replication"), options.take("prefix")
+    if prefix is not None and (not isinstance(prefix, str) or not names.fullmatch(prefix)):
+        raise ConfigError(f"{address.shown}: prefix={prefix} is no beginning of a {what}")
+    return replace(taken, replication=replication, prefix=prefix or "")
+
+
+def plain(address: Address, options: Options, timeout: float = TIMEOUT, connect: float = CONNECT) -> Usual:
+    """The same of a service that keeps no copies of its own accord, and has no names to put a prefix before. `timeout`,
+    `connect`: seconds, unless the URL says otherwise."""
     retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
     partitions = options.whole("partitions")
     if partitions is not None:
         check_partitions(partitions, address.shown)
-    replication = options.whole("replication")
     patience = options.seconds("timeout", None)
-    prefix = options.take("prefix")
-    if prefix is not None and (not isinstance(prefix, str) or not names.fullmatch(prefix)):
-        raise ConfigError(f"{address.shown}: prefix={prefix} is no beginning of a {what}")
     readonly = options.flag("readonly")
-    return Usual(partitions, replication, retention, patience or TIMEOUT, patience or CONNECT, prefix or "", readonly)
+    return Usual(partitions, None, retention, patience or timeout, patience or connect, "", readonly)
+
+
+def told(address: Address, options: Options, example: str, names: Collection[str]) -> tuple[dict[str, Any], str]:
+    """The last of a URL's options: client settings, which are among `names`, and how a URL names those of its options that
+    may stand in one. Raises `ConfigError` for what nobody has taken."""
+    client, path = client_settings(options, example)
+    options.finish()
+    for name in client:
+        if name not in names:
+            raise ConfigError(f"unknown client setting {name}: a {address.scheme}:// ledger knows {', '.join(names)}")
+    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    return client, text
 
 
 def user_of(address: Address, advice: str, example: str) -> tuple[str, str, Address]:
@@ -97,6 +116,41 @@ def flag(name: str, value: Any) -> bool:
     if known is None:
         raise ConfigError(f"the client setting {name} is neither true nor false")
     return known
+
+
+def check_user(client: Mapping[str, Any], address: Address, user: str, name: str = "username") -> None:
+    """Raise where the URL and the client settings both name a user."""
+    if user and name in client:
+        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
+
+
+def with_tls(client: dict[str, Any], address: Address) -> dict[str, Any]:
+    """Client settings that ask for TLS (`ssl`) if the URL does, by its scheme; that is true or false by then. Raises if
+    they say no to it."""
+    client = {name: flag(name, value) if name in _TLS_FLAGS else value for name, value in client.items()}
+    if address.scheme not in ("rediss", "rabbitmq-stream+tls"):
+        return client
+    if not client.get("ssl", True):
+        raise ConfigError(f"{address.shown} asks for TLS, and the client setting ssl says no: leave one of them out")
+    return {**client, "ssl": True}
+
+
+MAYBE_NO_TLS: Final = "; if it runs, it may not speak TLS at that port: name the port that does, or leave TLS out"
+"""Of a server that is silent to what begins with TLS."""
+
+
+def tls_advice(why: str) -> str:
+    """What can be done about a TLS connection that did not come about, by what the library says of it; else nothing."""
+    text = why.lower()
+    if "hostname" in text or "ip address mismatch" in text or "doesn't match" in text:
+        return "; the certificate is for another name: use that in the URL, or give ssl_check_hostname=false"
+    if "certificate verify failed" in text or "certificate_verify_failed" in text:
+        return "; name the certificate of who signed the server's in the client setting ssl_ca_certs, a file"
+    if "certificate required" in text or "certificate_required" in text or "handshake failure" in text:
+        return "; the server may want a certificate: name it in ssl_certfile, and its key in ssl_keyfile"
+    if "wrong version number" in text or "wrong_version_number" in text or "record layer failure" in text:
+        return "; it does not speak TLS at that port: name the port that does, or leave TLS out"
+    return ""
 
 
 def _properties(path: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pares.core.errors import CapabilityError, ConfigError
 
@@ -148,6 +149,8 @@ _BUILT_IN: Final[dict[str, Scheme]] = {
     "memory": Scheme(opens="pares.ledger.memory:MemoryLedger", shown=("memory://NAME",), scope="process", topics=True),
 }
 """The ledgers that come with pares: the rest of pares knows nothing else of each before it is opened."""
+for _plain, _tls in (("redis", "rediss"), ("rabbitmq-stream", "rabbitmq-stream+tls")):
+    _BUILT_IN[_tls] = replace(_BUILT_IN[_plain], shown=())
 
 _AMQP: Final = (
     "a queue of AMQP gives each message to one consumer and drops it once it is acknowledged, so nobody can read what was "

@@ -85,9 +85,19 @@ WITH t AS (
          max_by(sign_ms, offset) FILTER (WHERE kind = 'stop') AS rest_ms,
          min(offset) FILTER (WHERE kind = 'stop') AS first_stop,
          max(offset) FILTER (WHERE kind = 'stop') AS last_stop,
-         max(offset) FILTER (WHERE kind = 'lead') AS last_lead
+         max(offset) FILTER (WHERE kind = 'lead') AS last_lead,
+         min_by(clock_ms, offset) FILTER (WHERE kind = 'stop') AS first_stop_at,
+         min_by(clock_ms, offset) FILTER (WHERE kind = 'lead') AS first_lead_at,
+         max_by(clock_ms, offset) FILTER (WHERE kind = 'lead') AS last_lead_at
   FROM {facts} WHERE kind IN ('gained', 'lost', 'lead', 'stop', 'held')
   GROUP BY g, role, seat, token, member),
+ r AS (
+  -- A member says a word again, or late, if it never heard whether it was appended: that word names the same beginning, or one
+  -- before the end.
+  SELECT *,
+         first_stop < last_lead
+           AND (NOT first_lead_at <=> last_lead_at OR coalesce(last_lead_at > first_stop_at, true)) AS revived
+  FROM t),
  j AS (
   SELECT t.*, m.name, m.host, coalesce(m.overlap_ms, 0) AS overlap_ms, m.session_ms, m.drift, m.seen_offset, m.seen_ms,
   n.joined AS heir_joined,
@@ -96,12 +106,13 @@ WITH t AS (
          CAST(ceil(m.session_ms * CASE WHEN until_ms IS NULL THEN 1 ELSE 1 + m.drift END / (1 - m.drift)) AS BIGINT)
            AS limit_ms, w.first_ms, w.last_ms, w.step_ms, w.split,
          -- A belief that began again after its end is open again.
-         CASE WHEN last_stop IS NOT NULL AND (last_lead IS NULL OR last_stop > last_lead) THEN said_ms END AS stop_ms,
+         CASE WHEN last_stop IS NOT NULL AND NOT (coalesce(revived, false) AND last_stop < last_lead) THEN said_ms
+           END AS stop_ms,
          coalesce(sign_ms, m.seen_ms) AS alive_ms,
          -- NELI's log bounds each belief by itself; with claims it is the lease that says how long one may last.
          coalesce(until_ms, coalesce(sign_ms, m.seen_ms) + CAST(floor(m.session_ms * (1 - m.drift) / (1 + m.drift)) AS BIGINT)
            + m.overlap_ms) AS bound_ms
-  FROM t JOIN {groups} w ON w.g = t.g
+  FROM r t JOIN {groups} w ON w.g = t.g
   LEFT JOIN {members} m ON m.g = t.g AND m.member = t.member LEFT JOIN {members} n ON n.g = t.g AND n.member = t.heir),
  k AS (
   SELECT *,
@@ -139,7 +150,7 @@ SELECT g, role, seat, token, member, name, host, from_offset, to_offset, lead_ms
        fault, fault_ms,
        coalesce(fault_ms, stop_ms, CASE WHEN ended_by = member THEN lost_ms END, alive_ms, lost_ms) AS since_ms,
        fault_ms IS NOT NULL OR stop_ms IS NOT NULL OR ended_by <=> member AS since_measured,
-       first_stop < last_lead AS revived, limit_ms, first_ms, last_ms
+       revived, limit_ms, first_ms, last_ms
 FROM h
 """
 

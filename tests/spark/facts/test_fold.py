@@ -190,6 +190,21 @@ def test_stamps_that_go_back_hide_nobody() -> None:
     assert [(f.clock_ms, f.at_ms) for f in facts if f.kind == "step"] == [(latest, log.now)]
 
 
+def test_a_word_that_comes_behind_a_later_one_is_evidence() -> None:
+    """The append of the first was of unknown outcome, and came to be once the server had worked off what it had been sent."""
+    log = Scribe()
+    log.role("r")
+    a = log.join("a")
+    term = log.claim(a, "r")
+    log.lead(term)
+    late = log.entries.pop()[2]
+    log.sleep(500)
+    log.stop(term)
+    log.raw(late)
+    told = [(f.kind, f.cause, f.clock_ms) for f in history("g", log.entries) if f.kind in ("lead", "stop")]
+    assert told == [("stop", None, term.end), ("lead", "uncounted", term.start)]
+
+
 def test_what_does_not_count_is_evidence_once() -> None:
     """The dead who say that they lead; a late copy of what was said before says nothing new."""
     log = Scribe()

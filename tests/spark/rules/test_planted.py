@@ -48,6 +48,44 @@ def lawful(log: Scribe) -> None:
     _beats(log, [b], 600)
 
 
+def a_late_word(log: Scribe) -> None:
+    """Sent before the member stopped, of unknown outcome, and appended behind that: not believed again."""
+    log.role("r")
+    a, b = log.join("a"), log.join("b")
+    term = log.claim(a, "r")
+    log.lead(term)
+    late = log.entries.pop()[2]
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    log.raw(late)
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
+def words_told_again(log: Scribe) -> None:
+    """The member never heard that they were appended."""
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    start, end = term.start, log.now
+    log.sleep(40)
+    log.lead(term, at=start)
+    log.stop(term, "asked", at=end)
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
+def believed_again(log: Scribe) -> None:
+    """It says so, also if its clock went back meanwhile, or its first word was lost."""
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 600)
+    log.stop(term, "asked")
+    log.lead(term, at=log.now - 300)
+    log.stop(term, "asked")
+    log.lead(log.transfer(term, b, "asked", "handover"))
+    _beats(log, [b], 600)
+
+
 def overlap_with_a_stamp_back(log: Scribe) -> None:
     term, (b,) = _led(log, "b")
     _beats(log, [b], 1200)
@@ -211,6 +249,9 @@ def without_its_beginning() -> list[Fact]:
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
+    words_told_again: set(),
+    believed_again: {("believed_again", "certain")},
+    a_late_word: {("uncounted_evidence", ""), ("lost_numbers", "")},
     overlap_with_a_stamp_back: {("overlap", "certain"), ("past_lease", "possible"), ("clock_step", "")},
     false_obituary: {
         ("overlap", "certain"), ("false_death", "certain"), ("past_lease", "certain"), ("uncounted_evidence", ""),

@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
-from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import Usual, client_settings, scrubbed
+from pares.ledger.client_options import Usual, plain, scrubbed, told
 
 log: Final = logging.getLogger("pares.kinesis")
 
@@ -100,28 +99,13 @@ def take(address: Address, options: Options) -> Settings:
             f"{address.shown}: {stream!r} is how a ledger names the streams of its further partitions and topics: name another"
         )
     endpoint = _endpoint(address, options.take("endpoint"))
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.shown)
-        check_most(partitions, address.shown)
+    taken = plain(address, options, TIMEOUT, TIMEOUT)
+    if taken.partitions is not None:
+        check_most(taken.partitions, address.shown)
     poll = options.seconds("poll", POLL, none=True)
-    patience = options.seconds("timeout", None)
-    readonly = options.flag("readonly")
-    client, path = client_settings(options, "profile_name")
-    options.finish()
-    for name in client:
-        if name not in _NAMES:
-            raise ConfigError(f"unknown client setting {name}: a kinesis:// ledger knows {', '.join(_NAMES)}")
-    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    client, text = told(address, options, "profile_name", _NAMES)
     return Settings(
-        partitions=partitions,
-        replication=None,
-        retention=retention,
-        timeout=patience or TIMEOUT,
-        connect=patience or TIMEOUT,
-        prefix="",
-        readonly=readonly,
+        **vars(taken),
         url=f"kinesis://{region}/{stream}{text}",
         region=region,
         stream=stream,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +17,7 @@ from urllib.parse import quote, unquote
 
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
-from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, hosts, scrubbed, user_of
+from pares.ledger.client_options import Usual, check_user, hosts, plain, scrubbed, told, user_of
 
 log: Final = logging.getLogger("pares.postgres")
 
@@ -128,28 +126,11 @@ def take(address: Address, options: Options) -> Settings:
         raise ConfigError(
             f"{address.shown}: table={table} can't name the ledger's table: use up to 50 letters, digits and _, or schema.table"
         )
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.shown)
-    patience = options.seconds("timeout", None)
-    readonly = options.flag("readonly")
-    client, path = client_settings(options, "password")
-    options.finish()
-    for name in client:
-        if name not in _NAMES:
-            raise ConfigError(f"unknown client setting {name}: a postgresql:// ledger knows {', '.join(_NAMES)}")
-    if user and "user" in client:
-        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
-    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    taken = plain(address, options)
+    client, text = told(address, options, "password", _NAMES)
+    check_user(client, address, user, "user")
     return Settings(
-        partitions=partitions,
-        replication=None,
-        retention=retention,
-        timeout=patience or TIMEOUT,
-        connect=patience or CONNECT,
-        prefix="",
-        readonly=readonly,
+        **vars(taken),
         url=f"postgresql://{user}{at}{','.join(found)}/{quote(database)}{text}",
         servers=tuple(found),
         database=database,

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable, ParesError
+from pares.ledger.client_options import MAYBE_NO_TLS
 from pares.ledger.handle_state import Lifetime, keep_after_fork
 from pares.ledger.rabbitmq.errors import BAD_LOGIN, NO_VHOST, NOT_FROM_HERE, Lost, Refused, unavailable
 from pares.ledger.rabbitmq.settings import Settings, log
@@ -160,7 +161,8 @@ class Link:
                 async with asyncio.timeout(self.settings.connect):
                     wire = await connect(self.settings)
             except TimeoutError:
-                self._failed(f"{self.settings.server} does not answer in time", None)
+                silent = f"{self.settings.server} does not answer in time"
+                self._failed(silent + (MAYBE_NO_TLS if self.settings.client.get("ssl") else ""), None)
             except Lost as error:
                 self._failed(str(error), None)
             except Refused as error:
@@ -196,13 +198,12 @@ class Link:
         mine = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not mine]
         wire, self._wire = self._wire, None
-        if wire is not None:
-            wire.leave()
         for task in tasks:
             task.cancel()
+        if wire is not None:
+            await wire.leave(_GRACE)
         if tasks:
             await asyncio.wait(tasks)
-        await asyncio.sleep(0)  # the transport closes its socket in the loop's next round
 
 
 def _client_library(url: str) -> None:

@@ -1,6 +1,7 @@
 """A `rabbitmq-stream://` URL taken apart, and what the connection is told.
 
-`rabbitmq-stream://[USER@]HOST[:PORT]/STREAM?vhost=/`. A password stands in no URL: it comes from `options={...}` or from a
+`rabbitmq-stream://[USER@]HOST[:PORT]/STREAM?vhost=/`, and `rabbitmq-stream+tls://` for TLS.
+A password stands in no URL: it comes from `options={...}` or from a
 properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log line or `repr`.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import re
 import ssl
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from urllib.parse import unquote
 
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
-from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, flag, hosts, scrubbed, user_of
+from pares.ledger.client_options import Usual, check_user, hosts, plain, scrubbed, told, user_of, with_tls
 
 log: Final = logging.getLogger("pares.rabbitmq")
 
 PORT: Final = 5552
+TLS_PORT: Final = 5551
 USER: Final = "guest"
 """The user of a server that was not set up, whom it lets in from its own host only; so is the password."""
 MOST: Final = 200
@@ -48,6 +48,7 @@ _NAMES: Final = (
 class Settings(Usual):
     """What a RabbitMQ ledger was opened with."""
 
+    scheme: str
     url: str
     """The URL that opens the ledger again, but for what `options={...}` said."""
     server: str
@@ -61,7 +62,7 @@ class Settings(Usual):
     def where(self) -> str:
         """The ledger as messages name it."""
         vhost = f", vhost {self.vhost}" if self.vhost != "/" else ""
-        return f"rabbitmq-stream://{self.server}/{self.stream}{vhost}"
+        return f"{self.scheme}://{self.server}/{self.stream}{vhost}"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -113,7 +114,7 @@ def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
     advice = "give it as options={'password': ...} or in config=FILE"
     user, at, servers = user_of(address, advice, "rabbitmq-stream://USER@HOST:PORT/STREAM")
-    found = hosts(servers, "server", PORT, _EXAMPLE)
+    found = hosts(servers, "server", TLS_PORT if address.scheme.endswith("+tls") else PORT, _EXAMPLE)
     if len(found) > 1:
         raise ConfigError(f"{address.shown} names several servers: a log is kept by one, name that ({_EXAMPLE})")
     stream = address.path[1:]
@@ -122,28 +123,16 @@ def take(address: Address, options: Options) -> Settings:
             f"{address.shown} names no stream: write {_EXAMPLE}, with up to 100 letters, digits and _ . - for the stream"
         )
     vhost = options.take("vhost")
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.shown)
-        check_most(partitions, address.shown)
-    patience = options.seconds("timeout", None)
-    readonly = options.flag("readonly")
-    client, path = client_settings(options, "password")
-    options.finish()
-    client = {name: _checked(name, value) for name, value in client.items()}
-    if user and "username" in client:
-        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
-    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    taken = plain(address, options)
+    if taken.partitions is not None:
+        check_most(taken.partitions, address.shown)
+    client, text = told(address, options, "password", _NAMES)
+    client = with_tls(client, address)
+    check_user(client, address, user)
     return Settings(
-        partitions=partitions,
-        replication=None,
-        retention=retention,
-        timeout=patience or TIMEOUT,
-        connect=patience or CONNECT,
-        prefix="",
-        readonly=readonly,
-        url=f"rabbitmq-stream://{user}{at}{found[0]}/{stream}{text}",
+        **vars(taken),
+        scheme=address.scheme,
+        url=f"{address.scheme}://{user}{at}{found[0]}/{stream}{text}",
         server=found[0],
         vhost="/" if vhost is None else str(vhost),
         stream=stream,
@@ -156,10 +145,3 @@ def check_most(partitions: int, what: str) -> None:
     """Raise for more partitions than a connection can follow."""
     if partitions > MOST:
         raise ConfigError(f"{what} has partitions={partitions}: a log on RabbitMQ has at most {MOST}")
-
-
-def _checked(name: str, value: Any) -> Any:
-    """A client setting as it is used: in a properties file all are text."""
-    if name not in _NAMES:
-        raise ConfigError(f"unknown client setting {name}: a rabbitmq-stream:// ledger knows {', '.join(_NAMES)}")
-    return flag(name, value) if name in ("ssl", "ssl_check_hostname") else value

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pares.core.errors import CapabilityError
+from pares.ledger.client_options import MAYBE_NO_TLS, tls_advice
 from pares.ledger.rabbitmq.errors import OK, Lost, Refused
 from pares.ledger.rabbitmq.settings import Settings
 
@@ -46,6 +47,8 @@ class Wire(asyncio.Protocol):
         self._buffer = bytearray()
         self._heard = 0.0
         self._transport: asyncio.Transport | None = None
+        self._shut = asyncio.Event()
+        """Set once the socket is given back."""
 
     # The beginning and the end ---------------------------------------------------------------------------------------
 
@@ -102,15 +105,24 @@ class Wire(asyncio.Protocol):
             transport.abort()
         self._over(why)
 
-    def leave(self) -> None:
-        """End it in good order."""
+    async def leave(self, seconds: float) -> None:
+        """End it in good order, for which TLS waits for the server: for so many seconds."""
         from rstream.schema import Close
 
-        if self._transport is not None:
+        transport = self._transport
+        if transport is not None:
             self.send(Close(self.next(), OK, "OK"))
-            self._transport.close()
+            transport.close()
             self._transport = None
         self._over("closed")
+        if transport is None:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._shut.wait()
+        except TimeoutError:
+            transport.abort()
+            await asyncio.sleep(0)  # the transport closes its socket in the loop's next round
 
     def _over(self, why: str) -> None:
         if not self.over.done():
@@ -190,6 +202,7 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._shut.set()
         why = self._settings.scrubbed(str(exc)) if exc is not None else "the server has closed the connection"
         self._over(f"{self.server}: {why}")
 
@@ -203,6 +216,11 @@ class Wire(asyncio.Protocol):
                 self.end(
                     f"{self.server} speaks AMQP there: name the port of the plugin rabbitmq_stream, 5552 unless it is set up "
                     "otherwise"
+                )
+                return
+            if self._buffer.startswith(b"\x15\x03"):
+                self.end(
+                    f"{self.server} speaks TLS there: write rabbitmq-stream+tls://, or name the port that does not"
                 )
                 return
             size = int.from_bytes(self._buffer[:4], "big")
@@ -259,7 +277,10 @@ async def connect(settings: Settings) -> Wire:
             f"{settings.server} refuses connections: look whether the server runs, and its plugin rabbitmq_stream is enabled"
         ) from None
     except OSError as error:
-        raise Lost(f"{settings.server}: {settings.scrubbed(str(error))}") from None
+        why = settings.scrubbed(str(error)) or "the server has closed the connection"
+        if tls is not None:
+            why += tls_advice(why) or (MAYBE_NO_TLS if isinstance(error, ConnectionError) else "")
+        raise Lost(f"{settings.server}: {why}") from None
     try:
         await wire.begin()
     except BaseException as error:

@@ -16,7 +16,7 @@ from pares.ledger.handle_state import Lifetime
 from pares.ledger.redis.errors import ELSEWHERE, Broken, Refused, advice, unavailable
 from pares.ledger.redis.scripts import Script
 from pares.ledger.redis.settings import Settings
-from pares.ledger.redis.wire import OLDEST, Wire, connect, pairs
+from pares.ledger.redis.wire import OLDEST, Wire, advised, connect, pairs
 
 _BREATH: Final = 0.05
 """Seconds between two attempts to find a master."""
@@ -165,6 +165,8 @@ class Link:
                 info = dict(pairs(wire.ask("INFO")))
             except Refused as error:
                 raise Broken(f"{server}: INFO: {advice(error)}", sent=False) from None
+            except Broken as error:
+                raise Broken(advised(error.why, self.settings, server), sent=False) from None
             self._check(server, info)
         except BaseException:
             wire.close()

@@ -1,6 +1,7 @@
 """A `redis://` URL taken apart, and what the client is told.
 
-`redis://[USER@]HOST[:PORT][,HOST...][/DB]?stream=pares`. Several hosts are servers of which one is the master; with
+`redis://[USER@]HOST[:PORT][,HOST...][/DB]?stream=pares`, and `rediss://` for TLS. Several hosts are servers of which one is the
+master; with
 `sentinel=NAME` they are Sentinels, which know who that is. A password stands in no URL: it comes from REDISCLI_AUTH, as for
 redis-cli, from `options={...}` or from a properties file, `config=FILE`. Values that may be secrets stand in no URL, error, log
 line or `repr`.
@@ -18,8 +19,7 @@ from urllib.parse import quote, unquote
 
 from pares.core.errors import ConfigError
 from pares.ledger.address import Address, Options
-from pares.ledger.base import DEFAULT_RETENTION, check_partitions
-from pares.ledger.client_options import CONNECT, TIMEOUT, Usual, client_settings, flag, hosts, scrubbed, user_of
+from pares.ledger.client_options import Usual, check_user, hosts, plain, scrubbed, told, user_of, with_tls
 
 log: Final = logging.getLogger("pares.redis")
 
@@ -40,6 +40,7 @@ _NAMES: Final = ("username", "password", "sentinel_username", "sentinel_password
 class Settings(Usual):
     """What a Redis ledger was opened with."""
 
+    scheme: str
     url: str
     """The URL that opens the ledger again, but for what `options={...}` said."""
     servers: tuple[str, ...]
@@ -57,7 +58,7 @@ class Settings(Usual):
     def where(self) -> str:
         """The ledger as messages name it: its addresses, its database, its stream."""
         by = f" (Sentinel, {self.sentinel})" if self.sentinel else ""
-        return f"redis://{','.join(self.servers)}/{self.db}{by}, stream {self.stream}"
+        return f"{self.scheme}://{','.join(self.servers)}/{self.db}{by}, stream {self.stream}"
 
     def told(self, server: str, *, sentinel: bool = False) -> dict[str, Any]:
         """What the client is told to reach this server."""
@@ -116,28 +117,15 @@ def take(address: Address, options: Options) -> Settings:
             f"{address.shown} names no database: write its number, {_EXAMPLE}, and the log as ?stream=NAME"
         )
     stream = _named(address, options, "stream", _STREAM, STREAM)
-    retention = options.seconds("retention", DEFAULT_RETENTION, none=True)
-    partitions = options.whole("partitions")
-    if partitions is not None:
-        check_partitions(partitions, address.shown)
+    taken = plain(address, options)
     replicas = options.whole("replicas", least=0) or 0
-    patience = options.seconds("timeout", None)
-    readonly = options.flag("readonly")
-    client, path = client_settings(options, "password")
-    options.finish()
-    client = {name: _checked(name, value) for name, value in client.items()}
-    if user and "username" in client:
-        raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
-    text = options.query(leave_out=("options",), replace={} if path is None else {"config": os.path.abspath(str(path))})
+    client, text = told(address, options, "password", _NAMES)
+    client = with_tls(client, address)
+    check_user(client, address, user)
     return Settings(
-        partitions=partitions,
-        replication=None,
-        retention=retention,
-        timeout=patience or TIMEOUT,
-        connect=patience or CONNECT,
-        prefix="",
-        readonly=readonly,
-        url=f"redis://{user}{at}{','.join(found)}/{int(number)}{text}",
+        **vars(taken),
+        scheme=address.scheme,
+        url=f"{address.scheme}://{user}{at}{','.join(found)}/{int(number)}{text}",
         servers=tuple(found),
         sentinel=sentinel,
         db=int(number),
@@ -154,10 +142,3 @@ def _named(address: Address, options: Options, name: str, form: re.Pattern[str],
     if value is not None and form.fullmatch(text) is None:
         raise ConfigError(f"{address.shown}: {name}={text} is no such name: use up to 100 letters, digits and _ . -")
     return text
-
-
-def _checked(name: str, value: Any) -> Any:
-    """A client setting as the client takes it: in a properties file all are text."""
-    if name not in _NAMES:
-        raise ConfigError(f"unknown client setting {name}: a redis:// ledger knows {', '.join(_NAMES)}")
-    return flag(name, value) if name in ("ssl", "ssl_check_hostname") else value

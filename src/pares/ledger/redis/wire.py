@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pares.core.errors import CapabilityError
+from pares.ledger.client_options import MAYBE_NO_TLS, tls_advice
 from pares.ledger.redis.errors import NO_SCRIPT, Broken, Refused
 from pares.ledger.redis.scripts import Script
 from pares.ledger.redis.settings import Settings
@@ -195,7 +196,7 @@ def connect(settings: Settings, server: str, seconds: float, *, sentinel: bool =
     except RedisError as error:
         raise _why(error, settings, server) from None
     except (OSError, ValueError) as error:
-        raise Broken(said(error, settings), sent=False) from None
+        raise Broken(advised(said(error, settings), settings, server), sent=False) from None
     return Wire(connection, settings, server, errors)
 
 
@@ -205,7 +206,7 @@ def _why(error: Exception, settings: Settings, server: str) -> Broken:
 
     text = said(error, settings)
     if isinstance(error, Late):
-        return Broken(f"{server} does not answer in time", sent=False)
+        return Broken(f"{server} does not answer in time{MAYBE_NO_TLS if settings.tls else ''}", sent=False)
     if isinstance(error, AuthenticationError) or "WRONGPASS" in text or "NOAUTH" in text:
         if settings.authenticates:
             advice = "a password was given: look whether it and the user are right"
@@ -214,7 +215,18 @@ def _why(error: Exception, settings: Settings, server: str) -> Broken:
         return Broken(f"{text}; {advice}", sent=False)
     if "DB index is out of range" in text:
         return Broken(f"{text}; the server has no database {settings.db}: name another one in the URL", sent=False)
-    return Broken(text, sent=False)
+    return Broken(advised(text, settings, server), sent=False)
+
+
+def advised(text: str, settings: Settings, server: str) -> str:
+    """What was said of a connection that ended before its first answer, with what can be done if that is for TLS."""
+    if settings.tls:
+        return text + tls_advice(text)
+    if "x15\\x03" in text:
+        return f"{server} speaks TLS there: write rediss://, or name the port that does not"
+    if "reset by peer" in text or "closed by server" in text:
+        return f"{text}; if it speaks TLS there, write rediss://"
+    return text
 
 
 def pairs(answer: bytes | str) -> Iterator[tuple[str, str]]:

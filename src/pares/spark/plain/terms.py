@@ -110,7 +110,7 @@ def _term(key: Row, rows: list[Row], group: Row, members: dict[tuple[str, str], 
     t |= {name: member.get(name) for name in names}
     t |= {"overlap_ms": member.get("overlap_ms") or 0, "heir_joined": heir.get("joined")}
     t["limit_ms"], lease = _lengths(t, member)
-    ended = t["last_stop"] is not None and (t["last_lead"] is None or t["last_stop"] > t["last_lead"])
+    ended = t["last_stop"] is not None and not (t["revived"] and t["last_stop"] < t["last_lead"])
     t["stop_ms"] = t["said_ms"] if ended else None
     t["alive_ms"] = first(t["sign_ms"], t["seen_ms"])
     t["bound_ms"] = first(t["until_ms"], None if None in (t["alive_ms"], lease) else t["alive_ms"] + lease)
@@ -121,7 +121,6 @@ def _term(key: Row, rows: list[Row], group: Row, members: dict[tuple[str, str], 
     goes_on = t["to_offset"] is None and t["stop_ms"] is None and death is None and beyond
     t["to_ms"] = None if goes_on else first(t["stop_ms"], death, t["b_late"])
     own = t["ended_by"] == t["member"]
-    stopped, led = t["first_stop"], t["last_lead"]
     t |= {
         "from_ms": t["lead_ms"],
         "why": first(t["said_why"] or None, t["ended_why"] or None, t["ended"]),
@@ -130,7 +129,6 @@ def _term(key: Row, rows: list[Row], group: Row, members: dict[tuple[str, str], 
         "truncated": t["began"] == "snapshot",
         "since_ms": first(t["fault_ms"], t["stop_ms"], t["lost_ms"] if own else None, t["alive_ms"], t["lost_ms"]),
         "since_measured": t["fault_ms"] is not None or t["stop_ms"] is not None or own,
-        "revived": None if stopped is None or led is None else stopped < led,
     }
     return {name: t[name] for name in _COLUMNS}
 
@@ -165,7 +163,20 @@ def _said(rows: list[Row]) -> Row:
         "first_stop": least(*_all(rows, "offset", "stop")),
         "last_stop": greatest(*_all(rows, "offset", "stop")),
         "last_lead": greatest(*_all(rows, "offset", "lead")),
+        "revived": _revived(rows),
     }
+
+
+def _revived(rows: list[Row]) -> bool | None:
+    """Whether a belief began again after its end. A member says a word again, or late, if it never heard whether it was
+    appended: that word names the same beginning, or one before the end."""
+    leads = sorted((row for row in rows if row["kind"] == "lead"), key=lambda row: row["offset"])
+    stops = [row for row in rows if row["kind"] == "stop"]
+    if not leads or not stops:
+        return None
+    stop, first, last = min(stops, key=lambda row: row["offset"]), leads[0]["clock_ms"], leads[-1]["clock_ms"]
+    later = None in (last, stop["clock_ms"]) or last > stop["clock_ms"]
+    return stop["offset"] < leads[-1]["offset"] and (first != last or later)
 
 
 def _lengths(t: Row, member: Row) -> tuple[int | None, int | None]:

@@ -1,0 +1,81 @@
+"""The table of docs/choosing.md: what was measured in one run, a row for each ledger, beside what each costs and may lose.
+
+`python -m bench --ledgers all --write docs/choosing.md` puts it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bench.cases import Row
+from bench.compare import median
+
+COLUMNS: Final = {
+    "append": "append",
+    "append and read back": "and read back",
+    "handover": "handover",
+    "crash takeover by silence, session 1 s": "crash, silence, session 1 s",
+    "crash takeover by silence, session 0.3 s": "session 0.3 s",
+    "crash takeover, death proven": "crash, proven",
+    "idle member, 3 members": "idle member",
+}
+"""What is measured, and the head of its column."""
+_NOTHING: Final = "nothing"
+_ONE: Final = "for up to a session, that only one believes"
+FACTS: Final = {
+    "file": ("one host, no server", "a folder on a local disk", _NOTHING),
+    "sqlite": ("one host, no server", "a file on a local disk", _NOTHING),
+    "postgres": (
+        "your data's own database",
+        "two connections a member; four small rows in each session",
+        f"{_NOTHING} with `synchronous_standby_names`; without, {_ONE}, and that tokens rise",
+    ),
+    "redis": ("quick, and often there", "two connections a member", f"{_ONE}; tokens rise"),
+    "rabbitmq": (
+        "often there",
+        "a connection a member",
+        f"at a crash of the machine, {_ONE}, and that tokens rise; there is no failover",
+    ),
+    "nats": (
+        "three small servers",
+        "a connection a member",
+        f"{_NOTHING} with three replicas, `sync_interval: always`",
+    ),
+    "kafka": ("three brokers", "some connections a member", f"{_NOTHING} with `min.insync.replicas=2`"),
+    "kinesis": ("no server of your own", "a shard; reads, five a second in all", "not known: measured on an emulator"),
+}
+"""What it gives, what it costs, and the promises that a failover may take with it (see the sections of each)."""
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Medians, in milliseconds and per cent of a core, and what the figures do not say. Rows of others come behind it."""
+    measured: dict[str, dict[str, str]] = {}
+    others: list[str] = []
+    for row in rows:
+        name, _, what = row.what.partition(": ")
+        if name not in FACTS and name == "advisory lock":
+            others.append(f"{row.what}: {row.figures}")
+            continue
+        case, _, told = what.partition(" (session ")
+        of = measured.setdefault(name, {})
+        of[case.removesuffix(", session 1 s") if case.startswith("idle") else case] = _short(row) + (
+            f" (session {told.rstrip(')')})" if told else ""
+        )
+    heads = ["ledger", "gives", *COLUMNS.values(), "costs", "a failover may take"]
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for name, figures in measured.items():
+        gives, costs, lost = FACTS.get(name, ("", "", ""))
+        cells = [name, gives, *(figures.get(case, "") for case in COLUMNS), costs, lost]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, *([""] if others else []), *(f"- {other}" for other in others)])
+
+
+def _short(row: Row) -> str:
+    found = median(row.figures)
+    if found is None:
+        return row.figures
+    value, unit = found
+    if unit.startswith("%"):
+        return f"{value:g} %"
+    return f"{value:g} {unit}" + ("" if row.met is not False else " (**missed**)")
