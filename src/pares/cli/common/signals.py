@@ -28,10 +28,12 @@ def hearing_the_end(stop: Callable[[int], object]) -> Iterator[list[int]]:
 
     def heard(number: int, _: FrameType | None) -> None:
         came.append(number)
-        box.put(len(came))
+        box.put(number)
 
     def hear() -> None:
-        while count := box.get():
+        count = 0  # here, since a handler may be interrupted by the next one
+        while box.get():
+            count += 1
             stop(count)
 
     thread = threading.Thread(target=hear, name="pares: signals", daemon=True)
