@@ -36,7 +36,8 @@ def test_it_hears_who_leads_and_who_is_there(any_crew: Crew) -> None:
             return {("a", "left"), ("b", "left")} <= {(c.name, c.cause) for c in changes if isinstance(c, MemberLeft)}
 
         until(heard_both_leave, "it hears that both have left")
-        assert [*dict.fromkeys(c.name for c in changes if isinstance(c, MemberJoined))] == ["a", "b"]
+        # Both began at once, each on threads of its own: which of them is heard first is not promised.
+        assert {c.name for c in changes if isinstance(c, MemberJoined)} == {"a", "b"}
         assert {c.holder for c in changes if isinstance(c, SeatChanged)} >= {a.id, b.id}
         with pytest.raises(CapabilityError, match="no log"):
             _ = observer.world
