@@ -119,10 +119,10 @@ consume: $(VENV)/.ready-demo ## orders in a topic, workers that share it out whi
 web: $(VENV)/.ready-examples ## workers of gunicorn, uvicorn and FastAPI of which one has the scheduler, deployed again and again
 	$(BIN)/python -m examples.web $(ARGS)
 
-shop: $(VENV)/.ready-shop ## a Django command on several hosts, of which one writes; who leads is killed
+shop: $(VENV)/.ready-shop ## a Django command on several hosts, of which one writes; the leader is killed
 	$(BIN)/python -m examples.shop_django $(ARGS)
 
-beat: $(VENV)/.ready-examples ## Celery beat behind `pares run` on two hosts; who leads is killed
+beat: $(VENV)/.ready-examples ## Celery beat behind `pares run` on two hosts; the leader is killed
 	$(BIN)/python -m examples.beat $(ARGS)
 
 fresh: $(VENV)/.ready-test ## each example in an environment of its own, with nothing but what examples/README.md names (from PyPI)

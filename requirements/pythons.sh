@@ -15,7 +15,7 @@ for python in $pythons; do
 	echo "== Python $version ($python)"
 	if {
 		[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-	} && "$UV" pip install -q --compile-bytecode --python "$venv/bin/python" -c "$LOCK" -e '.[kafka,nats,peers,frameworks,dev]'; then
+	} && "$UV" pip install -q --compile-bytecode --python "$venv/bin/python" -c "$LOCK" -e '.[kafka,nats,peers,rabbitmq,pulsar,kinesis,frameworks,dev]'; then
 		"$venv/bin/python" -m pytest "$@" || failed="$failed $version"
 	else
 		failed="$failed $version"

@@ -42,7 +42,7 @@ def without_fence(settings: Settings) -> None:
 
 
 def by_lease(settings: Settings) -> None:
-    """A row for each shard says who has it and until when, by the database's clock; who has it looks at its own besides."""
+    """A row for each shard says who has it and until when, by the database's clock; its holder looks at its own besides."""
 
     def hold(shard: int) -> None:
         def turn(poller: Poller) -> None:

@@ -118,7 +118,7 @@ def run(kind: str, server: str, plan: Plan) -> Outcome:
 
 
 def _harm(kind: str, pollers: list[Poller], plan: Plan) -> Outcome:
-    """Kills and freezes pollers until the time is over. At least one is always well, and who is frozen stays so for two to four
+    """Kills and freezes pollers until the time is over. At least one is always well, and a frozen one stays so for two to four
     sessions: longer than any lock lasts."""
     dice = random.Random(plan.seed)
     outcome = Outcome(kind, Counts(0, 0, 0, 0, 0, 0))

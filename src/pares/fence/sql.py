@@ -46,8 +46,8 @@ class SqlFence:
     end the transaction: call `check` again after them; a check inside a savepoint goes when that is rolled back); nor for a
     database that loses what it has committed, as a standby does that lags behind when it is promoted.
 
-    `table` is made when it is missing, in the same transaction; who may not make it gets a `CapabilityError`, and `ddl` is what
-    somebody else can execute. `group` keeps groups that write to one database apart: without it, a seat of
+    `table` is made when it is missing, in the same transaction; a user that may not make it gets a `CapabilityError`, and
+    `ddl` is what somebody else can execute. `group` keeps groups that write to one database apart: without it, a seat of
     the same role name in two groups is one seat to the fence, so that one group would shut the other out.
 
     `stall` (PostgreSQL only): seconds for which a transaction that has passed the fence may be idle before the server ends

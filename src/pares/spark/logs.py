@@ -16,8 +16,8 @@ from pares.ledger.registry import parse, partition_of, scheme_of
 TIMEOUT: Final = 5.0
 """Seconds that brokers are given for one answer, unless the URL says otherwise; a member gives them one."""
 PATIENCE: Final = 30.0
-"""Seconds for which a read that fails is tried again. A member must know at once that its ledger is out of reach; whoever
-looks back over a whole log had better wait than begin anew."""
+"""Seconds for which a read that fails is tried again. A member must know at once that its ledger is out of reach; a reader
+of a whole log had better wait than begin anew."""
 _PAUSE: Final = 0.2
 _ROWS: Final = 5000
 

@@ -121,7 +121,7 @@ def prestart(app: str = "pares", warm: Callable[[SparkSession], None] | None = N
     """Begins to start Spark on a background thread and returns at once; `session` then waits only for what is left.
 
     `warm` is called with the session, on that thread, as soon as there is one: a first query of each kind takes seconds, a
-    second does not. The JVM gives way to other processes where the system lets it, so that whoever goes on working
+    second does not. The JVM gives way to other processes where the system lets it, so that a user who goes on working
     meanwhile is not disturbed. Called again, or after `session`, it does nothing. What goes wrong is raised by `session`.
     """
     _begin(app, warm, nice=True)
@@ -247,7 +247,7 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> Sp
     from pyspark.sql import SparkSession
 
     java = require_java()
-    # It writes each failed query to the console, on its way to whoever asked; they are told by the exception.
+    # It writes each failed query to the console, on its way to the caller, which is told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
     made = _settings(app, folder)

@@ -1,6 +1,6 @@
 """What some member must do for the group, and who it is: proof of death, snapshots, ends of pauses, beats.
 
-Each of these is harmless when done twice, so nobody is elected to do it: whoever comes first in a fixed order does it, and the
+Each of these is harmless when done twice, so nobody is elected to do it: the first in a fixed order does it, and the
 next in line a little later.
 """
 

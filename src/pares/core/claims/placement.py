@@ -342,7 +342,7 @@ class _Placement:
         return False
 
     def _takers(self, giver: str, load: float, seats: list[SeatState], lightest: float) -> Iterator[str]:
-        """Those that may have less than the giver also with the lightest of its seats: who has least comes first."""
+        """Those that may have less than the giver also with the lightest of its seats: the one with least comes first."""
         rank = self.rank[giver]
 
         def of(kind: Kind) -> Iterator[tuple[float, str]]:

@@ -253,8 +253,8 @@ class Stopwatches:
         return sorted(found)
 
     def silence(self, world: World, now: int) -> frozenset[str]:
-        """Holders that have been silent for their session: whoever would say that the seats are theirs names the dead. They
-        count as overdue until something new of them is read, whatever they had said about their next record."""
+        """Holders that have been silent for their session: a member that would say that the seats are theirs names the
+        dead. They count as overdue until something new of them is read, whatever they had said about their next record."""
         until = self.seen_until(now)
         if not self._stale_silence and until < self.next_silent:
             return self._silent

@@ -7,7 +7,7 @@ A tenure goes through these phases, and never back:
     STOPPING  given up by plan: the belief is over, the barrier still runs, the log still says that the seat is ours
     GIVEN     a record is due, or under way, or lost, that gives the term up; no belief ever again under this token
 
-The belief ends before the barrier is called, and the barrier returns before the record is written: whoever comes next comes
+The belief ends before the barrier is called, and the barrier returns before the record is written: the next holder begins
 after the work is over. Giving up is final for the token, whatever became of the append: a timeout says nothing about the log.
 """
 

@@ -1,7 +1,7 @@
 """What a snapshot is, and how it is put together from its parts (R10).
 
 A snapshot carries the world before `upto`, in parts that share one id; an incomplete set is ignored. Which reader may begin
-with one, and what it is compared with, is `reader`'s; who writes one, and when, is `snapshotting`'s.
+with one, and what it is compared with, is `reader`'s; which member writes one, and when, is `snapshotting`'s.
 """
 
 from __future__ import annotations

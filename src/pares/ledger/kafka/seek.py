@@ -216,7 +216,7 @@ class Seeker:
                     if error.code() == PARTITION_EOF:
                         return None
                     if error.code() == GROUP_AUTHORIZATION:
-                        continue  # said of a group that nobody joins: who may only read the topic reads all the same
+                        continue  # said of a group that nobody joins: a client that may only read the topic reads all the same
                     if error.fatal() or not error.retriable():
                         return error
                     continue

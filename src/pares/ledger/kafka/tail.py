@@ -1,8 +1,8 @@
 """Following Kafka: threads that wait at the end of the partitions in use, and ring when something comes.
 
-They keep the newest entries of each, so a read at the end costs no request: the broker sends what is appended to whoever has
-asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than `FRESH`, or an
-append has failed since, the reader asks the partition's leader.
+They keep the newest entries of each, so a read at the end costs no request: the broker sends what is appended to each client
+that has asked before (a long poll). An empty answer is as good as the last word of the broker; when that is older than
+`FRESH`, or an append has failed since, the reader asks the partition's leader.
 
 There are two followers, each with a client of its own, as what a fetch waits for is a setting of the client. The eager one is
 answered at once. A partition most of whose entries are not urgent is followed by the lazy one (see `kafka.marks`): it hears of

@@ -218,7 +218,7 @@ class Topics:
     def settle(self, topic: str, partitions: int, own: Mapping[str, str] | None = None) -> Topic:
         """The topic, made if it isn't there, once every partition has a leader.
 
-        With `own` it is no log but somebody else's: it is made with these settings before a log's, and who asks for it looks
+        With `own` it is no log but somebody else's: it is made with these settings before a log's, and the caller looks
         by itself whether one that was there suits.
         """
         deadline = time.monotonic() + max(self._settings.timeout, CONNECT)

@@ -191,7 +191,7 @@ class Epoch:
             self.end(f"{self.server} does not answer ({str(error) or type(error).__name__})")
 
     def end(self, why: str) -> None:
-        """It is over: nothing is sent any more, and who waits for an answer need not."""
+        """It is over: nothing is sent any more, and nobody need wait for an answer."""
         if self.over.done():
             return
         self.over.set_result(why)

@@ -75,8 +75,8 @@ class AllCallView(View):
         """Raises `CapabilityError` for what needs a log."""
         if what in _HAS_NOT:
             raise CapabilityError(
-                f"{what} is not in protocol 'allcall', which keeps nothing: who joins later could not know of it; use "
-                "protocol='claims'" + (", or step_down() and ready=" if what != "mark" else "")
+                f"{what} is not in protocol 'allcall', which keeps nothing: a member that joins later could not know of it; "
+                "use protocol='claims'" + (", or step_down() and ready=" if what != "mark" else "")
             )
 
 

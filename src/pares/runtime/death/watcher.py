@@ -99,7 +99,7 @@ class DeathWatch:
             forks.add(self)
 
     def watch(self, members: Mapping[str, Lock]) -> None:
-        """Watches exactly these members, by what their `join` stated; who is watched already goes on being watched."""
+        """Watches exactly these members, by what their `join` stated; those watched already go on being watched."""
         while self._spent:
             self._close(self._spent.pop())
         for member in [m for m, w in self._watched.items() if members.get(m) != w.statement]:

@@ -8,7 +8,7 @@ Rules, each with what breaks without it:
 * What is shared stays shared: an object that is met again is written as a reference. [two copies of the members drift apart]
 * Only values and the classes of pares come back, by their fields. Nothing is called but constructors of records, so that a
   changed file can make a wrong audit but can't run a program. [pickle runs whatever it is told]
-* The fields of every class are written along. A state of other fields is refused (`OtherState`): whoever finds one folds
+* The fields of every class are written along. A state of other fields is refused (`OtherState`): a reader that finds one folds
   the log anew. [a field that an older version did not have would be missing much later, somewhere else]
 """
 

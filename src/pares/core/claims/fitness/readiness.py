@@ -12,8 +12,8 @@ Where the group does not write version 2 of the format (a member reads version 1
 R11), the log has no words for this. Then
 
 * a member that is not ready yet does not join: it reads, and joins when it is ready;
-* a member that stops being ready drains, as in release 0.1, and begins anew when it is ready: who has drained holds nothing
-  again;
+* a member that stops being ready drains, as in release 0.1, and begins anew when it is ready: a member that has drained
+  holds nothing again;
 * a slow member hands over what it holds, claims nothing, and says of each record that the next one is due at once
   (`AT_ONCE`), so that the others leave it out of placement.
 
