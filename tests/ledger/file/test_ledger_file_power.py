@@ -72,6 +72,8 @@ def written(ledger: FileLedger, rest: random.Random, count: int) -> dict[int, tu
 def test_what_is_urgent_and_acknowledged_survives(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest, disk, here = random.Random(seed), Disk(monkeypatch), tmp_path / "0"
     given: dict[int, tuple[bytes, bool]] = {}
+    cut: dict[int, tuple[bytes, bool]] = {}
+    """What a cut took, or all but its last newline: then it lands when the next segment is begun, before what is in that."""
     last = -1
     for boot in range(1, 4):
         ledger = opened(here, segment=1024)
@@ -86,11 +88,32 @@ def test_what_is_urgent_and_acknowledged_survives(seed: int, tmp_path: Path, mon
         monkeypatch.setattr(appending, "boot", lambda boot=boot: f"{boot:08x}")
         ledger = opened(here, readonly=True)
         found = {entry.offset: entry.payload for entry in read_all(ledger)}
+        given |= {at: cut[at] for at in cut if at in found and (at == 0 or at - 1 in found)}
         assert {at: text for at, (text, _) in given.items() if at in found} == found, "at its place, and nothing else"
         surely = max((at for at, (_, urgent) in given.items() if urgent), default=-1)
         assert {at for at in given if at <= surely} <= found.keys(), "what is urgent, and all before it"
+        cut |= {at: given[at] for at in given if at not in found}
         given = {at: given[at] for at in found}
         ledger.close()
+
+
+def test_a_record_that_lacks_its_newline_only_lands_before_the_next_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(tmp_path / "x")
+    assert ledger.append_many([b"a", b"b"], urgent=False) == [0, 1]
+    ledger.close()
+    (segment,) = segments(tmp_path / "x")
+    segment.write_bytes(segment.read_bytes()[:-1])
+    monkeypatch.setattr(appending, "boot", lambda: NEXT_BOOT)
+    ledger = opened(tmp_path / "x")
+    place = ledger.end()
+    assert [entry.payload for entry in ledger.read(place)] == [], "not there yet, for any reader"
+    assert ledger.append(b"c") == 1 << 32
+    waited = ledger.read(place)
+    assert [entry.payload for entry in waited] == [b"a", b"b"], "a reader that waited there misses nothing"
+    assert [entry.payload for entry in ledger.read(waited[-1].offset + 1)] == [b"c"]
+    ledger.close()
 
 
 def test_always_and_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
