@@ -35,8 +35,7 @@ class NoGap(Promise):
             raise self.broken(f"{held} stopped to lead before anybody else led it")
 
     def _takes_over(self, rival: str, held: Held) -> bool:
-        """Whether that incarnation goes on, and may lead: it has not crashed meanwhile, it does not stand still, and it leads no
-        other seat of the role."""
+        """Whether that incarnation goes on, is not frozen, and leads no other seat of the role."""
         for user in self.stage.own:
             process, member = user.process, user.member
             if process is not None and member is not None and member.id == rival:
