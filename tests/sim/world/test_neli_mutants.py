@@ -23,7 +23,7 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
         "old-log-not-awaited": (0, "exclusive belief"),
         "blindness-not-awaited": (58, "exclusive belief"),
         "beats-wait": (0, "the budget is shared"),
-        "own-records-are-a-clones": (8, "nothing ends a member"),
+        "own-records-are-a-clones": (26, "nothing ends a member"),
     },
     "neli": {
         "no-grace": (1, "exclusive belief"),

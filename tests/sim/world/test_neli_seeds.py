@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from pares.core.neli.protocols import MODES
-from pares.sim.members.neli.plan import ACTS, BY_BROKER, BY_CLAIMS, FAULTS, STEERING, draw
+from pares.sim.members.neli.plan import ACTS, BY_BROKER, BY_CLAIMS, FAULTS, RARE, STEERING, draw
 from pares.sim.members.neli.storm import NeliActs, NeliStorm
 from pares.sim.members.play import perform
+from pares.sim.world.many import ManySimLedger
 
 CLEAN = range(4)
 
@@ -24,6 +27,41 @@ def test_partitions_are_shared_out_both_ways() -> None:
     assert {plan.native for plan in plans} == {True, False}
 
 
+def test_logs_lose_what_they_have_acknowledged_and_some_do_many_things_at_once() -> None:
+    """By chances of their own: a plan that was asked for a trouble has no other."""
+    plans = [draw(protocol, seed) for protocol in MODES for seed in range(200)]
+    assert 60 < sum("lose_tail" in plan.faults for plan in plans) < 120
+    assert 60 < sum(plan.many_at_once for plan in plans) < 180
+    assert not any(plan.many_at_once and plan.native for plan in plans)
+    asked = [draw("neli", seed, {"faults": {"crash": 1.0}, "native": False}) for seed in range(50)]
+    assert not any("lose_tail" in plan.faults or plan.many_at_once for plan in asked)
+
+
+@pytest.mark.parametrize("protocol", MODES)
+def test_members_append_to_many_partitions_in_one_call(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(seed for seed in range(100) if (plan := draw(protocol, seed)).many_at_once and plan.partitions > 2)
+    calls: list[int] = []
+    append_each = ManySimLedger.append_each
+
+    def counted(self: ManySimLedger, payloads: Sequence[tuple[int, bytes]], *, urgent: bool = True) -> list[int]:
+        calls.append(len(payloads))
+        return append_each(self, payloads, urgent=urgent)
+
+    monkeypatch.setattr(ManySimLedger, "append_each", counted)
+    outcome = perform(seed, protocol=protocol)
+    assert not outcome.broken, outcome.what
+    assert calls
+    assert min(calls) > 1
+
+
+@pytest.mark.parametrize("protocol", MODES)
+def test_a_lost_tail_is_told_and_breaks_no_promise(protocol: str) -> None:
+    seeds = [seed for seed in range(100) if "lose_tail" in draw(protocol, seed).faults]
+    outcomes = (perform(seed, protocol=protocol, told=True) for seed in seeds)
+    outcome = next(outcome for outcome in outcomes if any("has lost its tail" in line for line in outcome.trace))
+    assert not outcome.broken, outcome.what
+
+
 def test_one_seed_is_one_history() -> None:
     one, two = perform(3, protocol="fast-neli", told=True), perform(3, protocol="fast-neli", told=True)
     assert one.trace == two.trace
@@ -31,6 +69,6 @@ def test_one_seed_is_one_history() -> None:
 
 
 def test_every_fault_and_every_act_can_be_carried_out() -> None:
-    storm = [kind for kind in (*FAULTS, *BY_BROKER, *BY_CLAIMS) if not hasattr(NeliStorm, f"_{kind}")]
+    storm = [kind for kind in (*FAULTS, *BY_BROKER, *BY_CLAIMS, *RARE) if not hasattr(NeliStorm, f"_{kind}")]
     assert storm in ([], ["half"]), "a family of its own has that one"
     assert all(hasattr(NeliActs, f"_{kind}") for kind in (*ACTS, *STEERING))

@@ -150,13 +150,18 @@ class SimLedger:
         if not payloads:
             return []
         process.world.sent(process, self, partition, payloads)
+        return self._deliver(link, tuple(payloads), urgent=urgent)
+
+    def _deliver(self, link: Link, payloads: tuple[bytes, ...], *, urgent: bool) -> list[int]:
+        """Sends them by that way, and waits for the answer."""
+        process = self._process
         task, ticket = process.world.task(), 0
 
         def answered() -> None:
             process.wake(task, ticket)
 
         stamp = (process.stopwatch, self._stamp()) if self.log.clocked else None
-        flight: Flight = link.send(tuple(payloads), answered, stamp=stamp, urgent=urgent)
+        flight: Flight = link.send(payloads, answered, stamp=stamp, urgent=urgent)
         process.cross("append:sent")
         while not flight.answered:
             ticket = task.ticket

@@ -7,7 +7,7 @@ says nothing about the landing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -182,14 +182,17 @@ class Link:
         weather = self.weather
         hole = self._rng.randint(1, 5) if weather.hole and self._rng.random() < weather.hole else 0
         if payloads:
-            end = self.log.append(payloads, self._world.now, hole=hole, stamp=flight.stamp, urgent=flight.urgent)
-            flight.offsets += range(end - len(payloads) + 1, end + 1)
+            flight.offsets += self._put(flight, payloads, hole)
         if last and not self.acks_cut and not flight.silent:
             self._world.after(self._rng.randint(*weather.ack), self._acknowledge, flight)
 
+    def _put(self, flight: Flight, payloads: tuple[bytes, ...], hole: int = 0) -> Sequence[int]:
+        end = self.log.append(payloads, self._world.now, hole=hole, stamp=flight.stamp, urgent=flight.urgent)
+        return range(end - len(payloads) + 1, end + 1)
+
     def _copy(self, flight: Flight, payloads: tuple[bytes, ...]) -> None:
         if payloads:
-            self.log.append(payloads, self._world.now, stamp=flight.stamp, urgent=flight.urgent)
+            self._put(flight, payloads)
 
     def _acknowledge(self, flight: Flight) -> None:
         if not flight.answered and not self.acks_cut:

@@ -24,6 +24,7 @@ from pares.sim.world.host import SimHost
 from pares.sim.world.ledger import SimLedger
 from pares.sim.world.link import CALM, Weather
 from pares.sim.world.log import SharedLog
+from pares.sim.world.many import ManySimLedger
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import NEVER, Scheduler, no_collector
 from pares.sim.world.trace import Trace, captured
@@ -119,9 +120,17 @@ class World(Scheduler):
             self.buses[name] = SharedBus(self, name)
         return self.buses[name]
 
-    def ledger(self, process: Process, log: SharedLog, weather: Weather = CALM, *, has_bell: bool = True) -> SimLedger:
-        """A handle of this process."""
-        return SimLedger(process, log, weather, has_bell=has_bell)
+    def ledger(
+        self,
+        process: Process,
+        log: SharedLog,
+        weather: Weather = CALM,
+        *,
+        has_bell: bool = True,
+        many_at_once: bool = False,
+    ) -> SimLedger:
+        """A handle of this process. `many_at_once`: with `pares.ledger.ManyAtOnce`."""
+        return (ManySimLedger if many_at_once else SimLedger)(process, log, weather, has_bell=has_bell)
 
     def on_bus(self, process: Process, bus: SharedBus, air: Air = Air()) -> SimBus:
         return SimBus(process, bus, air)

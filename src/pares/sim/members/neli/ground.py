@@ -54,9 +54,11 @@ class NeliGround(Ground):
         return self.broker.coordinator(self.group)
 
     def medium(self, process: Process, user: Someone) -> SimLedger:
-        if not self.plan.native:
-            return super().medium(process, user)
-        return self.broker.ledger(process, self.weather_of(user), has_bell=self.plan.bells)
+        weather, plan = self.weather_of(user), self.plan
+        if plan.native:
+            return self.broker.ledger(process, weather, has_bell=plan.bells)
+        process.host.provable = plan.proof
+        return self.world.ledger(process, self.log, weather, has_bell=plan.bells, many_at_once=plan.many_at_once)
 
     def settings(self, user: Someone) -> dict[str, Any]:
         plan = self.plan

@@ -37,9 +37,13 @@ FAULTS: Final = (
 BY_BROKER: Final = ("oblivious", "cut_all", "shuffle", "lie")
 """What can befall a broker's group."""
 BY_CLAIMS: Final = ("lose_lock",)
+RARE: Final = {"lose_tail": 0.15}
+"""Faults of few seeds, and of how many: each by chance of its own, so that other seeds are as they were (`members.rare`)."""
 ACTS: Final = ("step_down", "drain", "ask", "roles")
 STEERING: Final = ("hand_over", "pause", "resume")
 """What users do where claims share the partitions out."""
+MANY: Final = 0.4
+"""How many of the logs whose partitions claims share out do many things at once, as SQLite's does. No broker's does."""
 
 
 class NeliPlan(Plan, frozen=True, kw_only=True):
@@ -60,6 +64,8 @@ class NeliPlan(Plan, frozen=True, kw_only=True):
     """Roles are whole numbers, which are their own; else names, which the log numbers."""
     at_clocks: bool = False
     """Calls that are chosen by their kind are all looks at the wall clock."""
+    many_at_once: bool = False
+    """Members append to several partitions in one call, and ask of all in one which of them have something new."""
     next_door: int = 0
     """Groups of one member each that share the log, and that nothing befalls."""
 
@@ -141,10 +147,22 @@ def draw(protocol: str, seed: int, bias: dict[str, Any] | None = None) -> NeliPl
         numbers=rng.random() < 0.5,
         next_door=rng.choice((0, 0, 0, 0, 1, 2)),
     )
+    if not bias:  # a plan that was asked for a trouble of its own gets no other beside it
+        many = not native and Random(f"{seed}/{protocol}/many").random() < MANY
+        plan = msgspec.structs.replace(plan, faults={**plan.faults, **_rare(protocol, seed)}, many_at_once=many)
     changed = {name: value for name, value in bias.items() if name != "weather"}
     if "weather" in bias:
         changed["weathers"] = tuple(msgspec.structs.replace(each, **bias["weather"]) for each in plan.weathers)
     return msgspec.structs.replace(plan, **changed) if changed else plan
+
+
+def _rare(protocol: str, seed: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kind, chance in RARE.items():
+        rng = Random(f"{seed}/{protocol}/{kind}")
+        if rng.random() < chance:
+            found[kind] = rng.choice((1.0, 1.0, 3.0))
+    return found
 
 
 def _times(rng: Random, law: Mode, bound: int, bias: dict[str, Any]) -> tuple[int, int]:

@@ -48,6 +48,14 @@ class NeliStorm(Storm):
             handle.sever()
         self.world.told(None, f"partition {number} is replaced")
 
+    def _lose_tail(self) -> None:
+        """One partition's log loses what it has acknowledged, as after a failover that should not have been (A1)."""
+        if not self.replaced:
+            self.replaced = True
+            count, number = self.rng.randint(1, 12), self.rng.randrange(len(self.stage.log.partitions))
+            self.stage.log.lose_tail(count, number)
+            self.world.told(None, f"partition {number} has lost its tail")
+
     def _forget(self) -> None:
         """One partition's log loses all that stands in it, against A1; its place goes on. (Not that of claims: for them it
         is out of the question whether somebody with the longest session there may be still believes, for a minute.)"""

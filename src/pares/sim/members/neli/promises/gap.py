@@ -1,4 +1,8 @@
-"""NELE: partitions that move between members that live leave no instant without a leader."""
+"""NELE: partitions that move between members that live leave no instant without a leader.
+
+But for a seat that moves to a member that goes on in another seat of the same role, which moves as well: of one role a member
+leads one seat. It leads this one when its belief in that one has ended, within T.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,14 @@ class NoGap(Promise):
         rival = why.removeprefix(f"{SUPERSEDED} by ")
         if held.seat[1] in self.stage.unwanted or process.reading() >= held.last or self.stage.between_logs():
             return
-        if self._well(rival) and not self.stage.sight.believers(held.seat):
+        if self._takes_over(rival, held) and not self.stage.sight.believers(held.seat):
             raise self.broken(f"{held} stopped to lead before anybody else led it")
 
-    def _well(self, rival: str) -> bool:
-        """Whether that incarnation goes on: it has not crashed meanwhile, nor does it stand still."""
+    def _takes_over(self, rival: str, held: Held) -> bool:
+        """Whether that incarnation goes on, is not frozen, and leads no other seat of the role."""
         for user in self.stage.own:
             process, member = user.process, user.member
             if process is not None and member is not None and member.id == rival:
-                return process.alive and not process.frozen and not process.raised and not user.over
+                elsewhere = any(other.seat[:2] == held.seat[:2] for other in self.stage.sight.of_process(process))
+                return process.alive and not process.frozen and not process.raised and not user.over and not elsewhere
         return False
