@@ -61,13 +61,14 @@ class Watchdog:
             self._thread.join()
 
     def _run(self) -> None:
-        main = threading.main_thread().ident or 0
+        thread = threading.main_thread()
+        main = thread.ident or 0
         switches, since, used = -1, 0.0, 0.0
         while not self._end.wait(LOOK):
             with self._lock:
                 if not self._running or self._world.current is None:
                     switches = -1
-                elif self._world.switches != switches:
+                elif self._world.switches != switches or _runnable(thread.native_id):
                     switches, since, used = self._world.switches, time.monotonic(), time.process_time()
                 elif (waited := time.monotonic() - since) > self._patience and time.process_time() - used < waited / 10:
                     switches = -1
@@ -84,6 +85,16 @@ class Watchdog:
         )
         self._world.fail(RuntimeError(text))
         raise Blocked(text)
+
+
+def _runnable(thread: int | None) -> bool:
+    """Whether it would compute if it had a processor. [where others keep all processors busy, a thread that computes may get
+    next to no time, as one that waits] False where the system doesn't say so; then the time it has had must do."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb", buffering=0) as stat:
+            return stat.read(512).rpartition(b")")[2].split()[0] == b"R"
+    except (OSError, IndexError):
+        return False
 
 
 def _where(place: Any) -> str:
