@@ -2,7 +2,7 @@
 
     python tests/play.py
 
-In front, one after the other: all that waits for leases and sessions, and starts processes that must not be late. Most of its
+In front, two at a time: all that waits for leases and sessions, and starts processes that must not be late. Nine tenths of its
 time is waiting. Behind, on what the front leaves of the processors: what no clock decides (mark `timeless`), and pyright.
 
 The front is not disturbed by that: what is behind runs under SCHED_IDLE, so a processor is taken from it at once by whoever
@@ -27,7 +27,7 @@ from typing import IO, Final
 Command = Sequence[str]
 
 PYTEST: Final = [sys.executable, "-m", "pytest"]
-FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers"]
+FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers", "-n", "2", "--dist", "loadfile"]
 CALM: Final = [*PYTEST, "-p", "no:cacheprovider", "--timeout=900", "-m", "timeless and not brokers"]
 """The cache of what has failed is the front's. Behind everybody else a test may take long, and does not hang for that."""
 SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
