@@ -72,7 +72,7 @@ def long_files() -> list[str]:
 
 
 def full_folders() -> list[str]:
-    counts = Counter(file.parent for file in SOURCE.rglob("*.py"))
+    counts = Counter(file.parent for file in SOURCE.rglob("*") if file.is_file() and file.parent.name != "__pycache__")
     return [f"{_name(folder)}: {count} files" for folder, count in sorted(counts.items()) if count > FILES]
 
 
