@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from pares.ledger import Ledger, partition_of
-from pares.runtime.claims.admin import ClaimsAdmin
+from pares.ledger import Ledger
 from pares.runtime.config.settings import Spread
-from pares.runtime.death.incarnation import default_name
-from pares.runtime.detect import check_no_allcall, runs_induced
 from pares.runtime.driver.kit import Steers
 from pares.runtime.here import here
 from pares.runtime.host import Host
-from pares.runtime.member import Member
-from pares.runtime.neli.admin import TenureAdmin
+from pares.runtime.kits import steerers
 
 
 class Admin:
@@ -101,8 +97,8 @@ class Admin:
 
 
 def _steering(ledger: Ledger, group: str, name: str | None, host: Host) -> Steers:
-    """By the protocol that the group runs, as its records say."""
-    if runs_induced(ledger, group, partition_of(ledger.url)):
-        return TenureAdmin(ledger, group, name, lambda partitions: _steering(ledger, partitions, name, host), host)
-    check_no_allcall(ledger, group, host)
-    return ClaimsAdmin(Member(ledger, group=group, roles=(), name=name or f"admin-{default_name(host)}"))
+    """By the protocol that the group runs, as its records say: each protocol is asked whether it does."""
+    found = (
+        steer(ledger, group, name, host, lambda other: _steering(ledger, other, name, host)) for steer in steerers()
+    )
+    return next(steers for steers in found if steers is not None)
