@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pares.ledger import Ledger
 from pares.runtime.config.settings import Spread
@@ -12,9 +11,10 @@ from pares.runtime.driver.kit import Steers
 from pares.runtime.here import here
 from pares.runtime.host import Host
 from pares.runtime.kits import steerers
+from pares.runtime.work.closing import Closing
 
 
-class Admin:
+class Admin(Closing):
     """Pauses, drains, hands over, adds and removes roles, moves marks.
 
     Promised: when a call returns, what it asks stands in the group's log. Not promised: that holders have done it; they do when
@@ -86,14 +86,6 @@ class Admin:
     def _close_ledger(self) -> None:
         if self._own:
             self._ledger.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _steering(ledger: Ledger, group: str, name: str | None, host: Host) -> Steers:

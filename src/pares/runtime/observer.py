@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.changes import Change
@@ -18,9 +17,10 @@ from pares.runtime.here import here
 from pares.runtime.host import Host
 from pares.runtime.kits import follower_of, listener_of
 from pares.runtime.views import Holder, Peer, holders, peers
+from pares.runtime.work.closing import Closing
 
 
-class Observer:
+class Observer(Closing):
     """Reads a group's log, and writes nothing.
 
     Promised: what it says is what the log has decided, up to its end at the moment of the call (promise 5). Not promised: that
@@ -106,14 +106,6 @@ class Observer:
     def close(self) -> None:
         """Closes the ledger, if this observer opened it. May be called twice."""
         self._watch.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _OfLog:
