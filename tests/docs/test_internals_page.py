@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from doc_pages import ROOT, prose, snippets
+from tests.house.imports import SOURCE, When, graph
 
 PAGE = ROOT / "docs" / "internals.md"
 NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b")
@@ -39,3 +40,32 @@ def test_the_pictures_name_what_the_text_names() -> None:
     }
     assert len(shown) > 10
     assert shown - classes() == set()
+
+
+def folders() -> dict[str, set[str]]:
+    """The page's table of folders: what each may import."""
+    found = dict[str, set[str]]()
+    for line in PAGE.read_text().splitlines():
+        cells = line.strip("| ").split(" | ")
+        for name in re.findall(r"\[(\w+)\]\(\.\./src/pares/\1\)", cells[0]) if len(cells) == 3 else ():
+            found[name] = set(re.findall(r"\w+", cells[2]))
+    return found
+
+
+def test_the_folders_are_those_that_there_are_and_import_what_it_says() -> None:
+    there = {path.parent.name for path in (SOURCE / "pares").glob("*/__init__.py")}
+    stated = folders()
+    assert set(stated) == there
+    stated["cli"] = there  # all of these
+    stated["core"] = set()  # nothing of pares
+    imports = {
+        (source.split(".")[1], target.split(".")[1])
+        for source, targets in graph().items()
+        for target, when in targets.items()
+        if when <= When.IN_FUNCTIONS and "." in source and "." in target
+    }
+    assert [
+        f"{source} imports {target}"
+        for source, target in sorted(imports)
+        if source in there and target in there - {source} and target not in stated[source]
+    ] == []

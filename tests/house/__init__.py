@@ -12,7 +12,7 @@ be taken out, so that it does not come back.
 | circles with what type checkers import | the same, with imports under `if TYPE_CHECKING` |
 | circles with what functions import | the same, with imports inside functions |
 | long files | of more than 450 lines |
-| full folders | with more than 15 files |
+| full folders | with more than 15 files, of whatever sort |
 | files named after their folder | `kafka/kafka_tail.py` |
 | casts to a loop | `cast("Loop", ...)`: what is no loop is called one |
 | capabilities asked for by name | `getattr(ledger, "epoch", None)`: declare it |

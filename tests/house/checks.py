@@ -17,8 +17,12 @@ FILES: Final = 15
 DEEP: Final = 3
 PROTOCOLS: Final = frozenset({"claims", "nele", "neli", "fast-neli", "allcall"})
 SCHEMES: Final = frozenset(
-    {"memory", "file", "sqlite", "kafka", "nats", "postgresql", "redis", "rabbitmq-stream", "pulsar", "kinesis"}
+    {
+        *("memory", "file", "sqlite", "kafka", "nats", "kinesis", "postgresql", "postgres"),
+        *("redis", "rediss", "rabbitmq-stream", "rabbitmq-stream+tls", "pulsar", "pulsar+ssl"),
+    }
 )
+"""All that the registry of ledgers has, and what else people call PostgreSQL."""
 CAPABILITIES: Final = frozenset(
     {
         *("append_each", "broker_time", "changed", "checks", "epoch", "one_bell", "readonly", "reassignment_bound"),
@@ -68,7 +72,7 @@ def long_files() -> list[str]:
 
 
 def full_folders() -> list[str]:
-    counts = Counter(file.parent for file in SOURCE.rglob("*.py"))
+    counts = Counter(file.parent for file in SOURCE.rglob("*") if file.is_file() and file.parent.name != "__pycache__")
     return [f"{_name(folder)}: {count} files" for folder, count in sorted(counts.items()) if count > FILES]
 
 
@@ -143,9 +147,10 @@ def protocols_by_name() -> list[str]:
 
 
 def ledgers_by_scheme() -> list[str]:
+    words = "|".join(map(re.escape, sorted(SCHEMES)))
     return _counted(
         f"{_name(file)}: {said}"
-        for file, tree in _trees(SOURCE, rf"[\"']({'|'.join(sorted(SCHEMES))})[\"':]").items()
+        for file, tree in _trees(SOURCE, rf"[\"']({words})[\"':]").items()
         if file.name not in REGISTRIES and not _is_ledgers_own(file)
         for what, said in _compared(tree)
         if said in SCHEMES and not isinstance(what, ast.Constant)
@@ -153,9 +158,16 @@ def ledgers_by_scheme() -> list[str]:
 
 
 def _is_ledgers_own(file: Path) -> bool:
-    """A ledger's own files: `ledger/kafka/tail.py`, `ledger/kafka/tail.py`."""
+    """A ledger's own files: `ledger/memory.py`, `ledger/kafka/tail.py`."""
     inside = file.relative_to(SOURCE / "pares").with_suffix("").parts
-    return inside[0] == "ledger" and inside[1].partition("_")[0] in SCHEMES
+    return inside[0] == "ledger" and inside[1] in own_modules()
+
+
+@cache
+def own_modules() -> frozenset[str]:
+    """The folders and files of `ledger` that one ledger alone consists of, as the registry says where each is opened."""
+    places = re.findall(r'opens="pares\.ledger\.(\w+)', (SOURCE / "pares/ledger/registry.py").read_text())
+    return frozenset(places)
 
 
 def deep_reaches(tree: ast.AST) -> Iterator[str]:

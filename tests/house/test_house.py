@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .checks import CHECKS, deep_reaches
+from pares.ledger import registry
+
+from .checks import CHECKS, SCHEMES, deep_reaches
 from .imports import When, circles, graph
 from .lists import FILE, grown, read, weight, written
 
@@ -53,6 +55,11 @@ def test_nothing_may_be_recorded_that_makes_a_list_longer() -> None:
     assert grown(before, {**moved, "full folders": ["core: 21 files"]}) != []
     assert grown(before, {"new check": ["a.py"]}) != []
     assert weight("circles of imports", ["a b c", "d e"]) == 5
+
+
+def test_the_check_of_schemes_sees_all_that_the_registry_has() -> None:
+    """[it knew redis and not rediss, so that a comparison with rediss passed it]"""
+    assert set(registry._BUILT_IN) - SCHEMES == set()
 
 
 def package(tmp_path: Path, files: dict[str, str]) -> Path:

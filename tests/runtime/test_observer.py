@@ -14,7 +14,7 @@ from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.core.wire.changes import DidChanged, MemberJoined, MemberLeft, RoleChanged, SeatChanged
 from pares.ledger.memory import drop
 from pares.runtime import observer as looking
-from pares.runtime.detect import runs_induced
+from pares.runtime.detect import traits_in
 from pares.runtime.views import holders as looking_holders
 
 
@@ -199,10 +199,10 @@ def test_a_log_that_is_out_of_reach_just_as_it_was_begun_anew(memory: str, monke
         Crew(memory).leader("b")
 
         def fails(*_: object) -> bool:
-            monkeypatch.setattr(looking, "runs_induced", runs_induced)
+            monkeypatch.setattr(looking, "traits_in", traits_in)
             raise LedgerUnavailable("by the test")
 
-        monkeypatch.setattr(looking, "runs_induced", fails)
+        monkeypatch.setattr(looking, "traits_in", fails)
         with pytest.raises(LedgerUnavailable):
             observer.read()
         holder = observer.leader("A")

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pares.demo.schedule import OVERLAP, SESSION
 from pares.runtime.config.protocols import TRAITS, AllCall, Nele, ProtocolName, protocol_of
+from pares.runtime.kits import part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ _NO_HISTORY: Final = (
 )
 
 
-class _Played(NamedTuple):
+class Played(NamedTuple):
     """One protocol: what `Member` is made with, and what to expect (empty: what a stranger expects anyway)."""
 
     settings: dict[str, Any]
@@ -55,27 +56,25 @@ class _Played(NamedTuple):
     why_no_audit: str = ""
 
 
-_PLAYED: Final[dict[ProtocolName, _Played]] = {
-    "claims": _Played({"session": SESSION}),
-    "neli": _Played(
-        {"session": EXCLUSIVE_SESSION, "protocol": "neli"},
-        "NELI, exclusive: each instrument is a partition, whose owner leads while its beacons are young.\n",
-    ),
-    "fast-neli": _Played(
-        {"session": EXCLUSIVE_SESSION, "protocol": "fast-neli"},
-        "Fast NELI: each instrument is a partition, whose owner leads while its own beats come back in time.\n",
-    ),
-    "nele": _Played(
-        {"session": SESSION, "protocol": Nele(T=3 * SESSION)},
-        "NELE, non-exclusive: rather two leaders for a moment than none. One that is cut off goes on until T is over.\n",
-    ),
-    "allcall": _Played(
-        {"protocol": AllCall(heartbeat=0.3, lease=1.5 * SESSION, skew=0.3)},
-        "ALLCALL: the lowest rank leads everything, and the next one when it is not heard. One that is cut off\n"
-        "leads on, and on the other side another does: rather two than none.\n",
-        _NO_HISTORY,
-    ),
-}
+CLAIMS: Final = Played({"session": SESSION})
+NELI: Final = Played(
+    {"session": EXCLUSIVE_SESSION, "protocol": "neli"},
+    "NELI, exclusive: each instrument is a partition, whose owner leads while its beacons are young.\n",
+)
+FAST_NELI: Final = Played(
+    {"session": EXCLUSIVE_SESSION, "protocol": "fast-neli"},
+    "Fast NELI: each instrument is a partition, whose owner leads while its own beats come back in time.\n",
+)
+NELE: Final = Played(
+    {"session": SESSION, "protocol": Nele(T=3 * SESSION)},
+    "NELE, non-exclusive: rather two leaders for a moment than none. One that is cut off goes on until T is over.\n",
+)
+ALLCALL: Final = Played(
+    {"protocol": AllCall(heartbeat=0.3, lease=1.5 * SESSION, skew=0.3)},
+    "ALLCALL: the lowest rank leads everything, and the next one when it is not heard. One that is cut off\n"
+    "leads on, and on the other side another does: rather two than none.\n",
+    _NO_HISTORY,
+)
 
 
 def law_of(protocol: str, *, overlap: bool) -> Law:
@@ -85,7 +84,7 @@ def law_of(protocol: str, *, overlap: bool) -> Law:
     name, _ = protocol_of(protocol)
     if overlap and not TRAITS[name].overlap:
         raise ConfigError(f"--overlap does not go with --protocol {name}: it is of claims, and what nele is about")
-    played = _PLAYED[name]
+    played: Played = part_of(name, "demo")
     settings = dict(played.settings)
     if TRAITS[name].exclusive and TRAITS[name].overlap:
         settings["overlap"] = OVERLAP if overlap else 0.0

@@ -124,11 +124,11 @@ def check_user(client: Mapping[str, Any], address: Address, user: str, name: str
         raise ConfigError(f"{address.shown} names a user, and so do the client settings: leave one of them out")
 
 
-def with_tls(client: dict[str, Any], address: Address) -> dict[str, Any]:
-    """Client settings that ask for TLS (`ssl`) if the URL does, by its scheme; that is true or false by then. Raises if
-    they say no to it."""
+def with_tls(client: dict[str, Any], address: Address, asked: bool) -> dict[str, Any]:
+    """Client settings that ask for TLS (`ssl`) if the URL does (`asked`), by its scheme; that is true or false by then. Raises
+    if they say no to it."""
     client = {name: flag(name, value) if name in _TLS_FLAGS else value for name, value in client.items()}
-    if address.scheme not in ("rediss", "rabbitmq-stream+tls"):
+    if not asked:
         return client
     if not client.get("ssl", True):
         raise ConfigError(f"{address.shown} asks for TLS, and the client setting ssl says no: leave one of them out")

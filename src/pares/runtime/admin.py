@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from pares.ledger import Ledger, partition_of
-from pares.runtime.claims.admin import ClaimsAdmin
+from pares.ledger import Ledger
 from pares.runtime.config.settings import Spread
-from pares.runtime.death.incarnation import default_name
-from pares.runtime.detect import check_no_allcall, runs_induced
 from pares.runtime.driver.kit import Steers
 from pares.runtime.here import here
 from pares.runtime.host import Host
-from pares.runtime.member import Member
-from pares.runtime.neli.admin import TenureAdmin
+from pares.runtime.kits import steerers
+from pares.runtime.work.closing import Closing
 
 
-class Admin:
+class Admin(Closing):
     """Pauses, drains, hands over, adds and removes roles, moves marks.
 
     Promised: when a call returns, what it asks stands in the group's log. Not promised: that holders have done it; they do when
@@ -91,18 +87,10 @@ class Admin:
         if self._own:
             self._ledger.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _steering(ledger: Ledger, group: str, name: str | None, host: Host) -> Steers:
-    """By the protocol that the group runs, as its records say."""
-    if runs_induced(ledger, group, partition_of(ledger.url)):
-        return TenureAdmin(ledger, group, name, lambda partitions: _steering(ledger, partitions, name, host), host)
-    check_no_allcall(ledger, group, host)
-    return ClaimsAdmin(Member(ledger, group=group, roles=(), name=name or f"admin-{default_name(host)}"))
+    """By the protocol that the group runs, as its records say: each protocol is asked whether it does."""
+    found = (
+        steer(ledger, group, name, host, lambda other: _steering(ledger, other, name, host)) for steer in steerers()
+    )
+    return next(steers for steers in found if steers is not None)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pares.core.errors import CapabilityError
 from pares.core.wire.neli_records import Foreign, decode
 from pares.core.wire.records import BadRecord
-from pares.ledger import Bus, Entry, Ledger, Log, last_published, partition_of
+from pares.ledger import Entry, Log
 from pares.ledger.batches import batches
-from pares.runtime.host import Host
+from pares.runtime.config.protocols import INDUCED, USUAL, Traits
 
 WINDOW: Final = 2000
 """Entries that are looked at together."""
-LISTEN: Final = 2.5
-"""Seconds: two beats and a half of ALLCALL's usual heartbeat."""
 
 
 def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
@@ -31,27 +28,10 @@ def runs_induced(log: Log, group: str, partition: int = 0) -> bool:
     return False
 
 
-def check_no_allcall(ledger: Ledger, group: str, host: Host) -> None:
-    """Raises `CapabilityError` if the log has nothing of `group`, and the ledger's bus carries, or carried once, ALLCALL's
-    calls of that name. A ledger that is a bus itself keeps nothing: it is listened to for `LISTEN` seconds."""
-    partition = partition_of(ledger.url)
-    if known(ledger, group, partition):
-        return
-    if isinstance(ledger, Bus):
-        heard = host.flag()
-        stop = ledger.listen(group, lambda _: heard.set())
-        heard.wait(LISTEN)
-        stop()
-        said = "members of it were heard just now" if heard.is_set() else ""
-    else:
-        last = last_published(ledger, group)
-        said = "" if last is None else f"a member of it called {max(0.0, host.wall_us() / 1e6 - last / 1000):.0f} s ago"
-    if said:
-        raise CapabilityError(
-            f"group {group!r} runs 'allcall' on {ledger.url} ({said}): it has no log to ask in, so nobody can steer it."
-            " Call drain(), step_down() or hand_over() of its members, or close them. A group that runs another protocol needs "
-            "another name"
-        )
+def traits_in(log: Log, group: str, partition: int = 0) -> Traits:
+    """What an observer takes the group for: of NELI's family one protocol for all, and the usual one for a group that the log
+    has nothing of."""
+    return INDUCED if runs_induced(log, group, partition) else USUAL
 
 
 def known(log: Log, group: str, partition: int = 0) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, get_args
 
 from pares.core.claims.tenure import MAX_WHY
@@ -29,6 +28,7 @@ from pares.runtime.kits import kit_of
 from pares.runtime.term import Term
 from pares.runtime.views import Health, Holder, Peer, State
 from pares.runtime.work.barriers import Barriers, Callback
+from pares.runtime.work.closing import Closing
 from pares.runtime.work.readiness import Readiness
 from pares.runtime.work.tasks import Background, only_while
 from pares.runtime.work.waits import Waits
@@ -37,7 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Member:
+class Member(Closing):
     """One process' place in a group.
 
     Promised (exclusive mode, the default): at no instant do two members of the group believe that they hold the same seat,
@@ -415,14 +415,6 @@ class Member:
         if self._medium is not None:
             self._medium.close()
         self._host.end(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         leads = sorted(term.role for term in list(self._life.beliefs.terms.values()) if term)

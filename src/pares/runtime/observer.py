@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, cast
 
-from pares.core.errors import CapabilityError, ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
+from pares.core.errors import ConfigError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.changes import Change
-from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import check_name
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, partition_of
-from pares.runtime.config.protocols import TRAITS, USUAL
-from pares.runtime.detect import newest, runs_induced
-from pares.runtime.driver.kit import Disagreement, Watches
+from pares.runtime.config.protocols import INDUCED, TRAITS, Traits
+from pares.runtime.detect import traits_in
+from pares.runtime.driver.kit import Disagreement, Follows, Listens, Watches
 from pares.runtime.here import here
 from pares.runtime.host import Host
-from pares.runtime.neli.world import Tenures
+from pares.runtime.kits import follower_of, listener_of
 from pares.runtime.views import Holder, Peer, holders, peers
+from pares.runtime.work.closing import Closing
 
-CHUNK: Final = 1000
 
-
-class Observer:
+class Observer(Closing):
     """Reads a group's log, and writes nothing.
 
     Promised: what it says is what the log has decided, up to its end at the moment of the call (promise 5). Not promised: that
@@ -48,14 +45,10 @@ class Observer:
         self.group = check_name("group", group)
         self._host = here()
         asked = TRAITS.get(protocol)
-        if asked is not None and not asked.on_log:
-            from pares.runtime.allcall.observer import AllCallObserver
-
-            self._watch: Watches = AllCallObserver(ledger, group, options, self._host)
-        elif protocol == USUAL.name:
-            self._watch = _OfLog(ledger, group, options, self._host)
-        else:
+        if asked is None or asked.partitions:
             raise ConfigError(f"protocol is {protocol!r}: an observer reads 'claims', or listens to 'allcall'")
+        make: Listens = _OfLog if asked.on_log else listener_of(asked.name)
+        self._watch: Watches = make(ledger, group, options, self._host)
 
     def read(self, timeout: float = 0.0) -> list[Change]:
         """Reads what is new, waiting up to `timeout` seconds for something. What it changed, in order.
@@ -114,17 +107,9 @@ class Observer:
         """Closes the ledger, if this observer opened it. May be called twice."""
         self._watch.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class _OfLog:
-    """See `driver.kit.Watches`: a group whose log is read."""
+    """See `driver.kit.Watches`: a group whose log is read. What it runs is not said, but found in the log."""
 
     def __init__(self, ledger: object, group: str, options: Mapping[str, Any] | None, host: Host) -> None:
         self._own = isinstance(ledger, str)
@@ -132,52 +117,39 @@ class _OfLog:
         self._ledger = cast("Ledger", host.open(ledger, **(options or {})) if isinstance(ledger, str) else ledger)
         self._partition = partition_of(self._ledger.url)
         self._group = group
-        self._reader = Reader(group)
         self._lock = host.lock()
-        self._identity = ""
-        self._tenures: Tenures | None = None
-        """Of a group that runs NELI or Fast NELI."""
         try:
-            self._attach()
+            self._identity, self._follows = self._attached()
         except BaseException:
             self.close()
             raise
 
-    def _attach(self) -> None:
+    def _attached(self) -> tuple[str, Follows]:
+        """Which log it is now, and what reads it from its beginning."""
         identity = self._ledger.identity()
-        induced = runs_induced(self._ledger, self._group, self._partition)
-        tenures = Tenures(self._ledger, self._group, self._host) if induced else None
-        self._reader.attach(self._ledger.start(self._partition), self._ledger.end(self._partition))
-        # Last: if the ledger is out of reach before, this is yet to be done.
-        self._identity, self._tenures = identity, tenures
+        return identity, self._follower(traits_in(self._ledger, self._group, self._partition))
+
+    def _follower(self, traits: Traits) -> Follows:
+        return follower_of(traits.name)(self._ledger, self._group, self._partition, self._host)
 
     def read(self, timeout: float = 0.0) -> list[Change]:
         with self._lock:
             return self._read(timeout)
 
     def _read(self, timeout: float = 0.0) -> list[Change]:
-        """By who has the lock."""
+        """By the thread that has the lock."""
         changes: list[Change] = []
         try:
             if self._ledger.identity() != self._identity:
-                self._attach()
-            if self._tenures is not None:
-                return [change for change, _ in self._tenures.read(timeout)]
-            while True:
-                entries = self._ledger.read(self._reader.position, self._partition, CHUNK, timeout)
-                before = self._reader.position
-                changes += self._reader.feed(entries)
-                if self._reader.too_new:
-                    raise CapabilityError(self._reader.upgrade)
-                timeout = 0.0
-                if not self._reader.world.base and newest(entries, self._group):
-                    # Nothing counts for the claims protocol: it is another one that has begun since.
-                    self._tenures = Tenures(self._ledger, self._group, self._host)
-                    return [change for change, _ in self._tenures.read()]
-                if not entries and self._reader.position == before:
-                    return changes
+                self._identity, self._follows = self._attached()
+            if self._follows.read(changes, timeout):
+                # Nothing counts for the claims protocol: it is another one that has begun since.
+                self._follows = self._follower(INDUCED)
+                changes.clear()
+                self._follows.read(changes, 0.0)
+            return changes
         except (LedgerGap, LedgerRewound):
-            self._attach()
+            self._identity, self._follows = self._attached()
             return changes
         except LedgerUnavailable:
             if not changes:
@@ -187,25 +159,22 @@ class _OfLog:
     @property
     def adrift(self) -> bool:
         self.read()
-        return self._tenures is None and self._reader.state is State.ADRIFT
+        return self._follows.adrift
 
     @property
     def world(self) -> World:
         self.read()
-        return self._world()
-
-    def _world(self) -> World:
-        return self._reader.world if self._tenures is None else self._tenures.world
+        return self._follows.world
 
     def leaders(self, role: str) -> list[Holder]:
         with self._lock:  # while this looks, nobody reads on
             self._read()
-            return holders(self._world(), role)
+            return holders(self._follows.world, role)
 
     def members(self) -> list[Peer]:
         with self._lock:
             self._read()
-            return peers(self._world())
+            return peers(self._follows.world)
 
     def disagreement(self) -> Disagreement:
         return {}

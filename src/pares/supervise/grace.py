@@ -9,41 +9,17 @@ draws near; TERM must not be sent in that time, and KILL must come before the de
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pares.core.errors import ConfigError
-from pares.core.lease import lease_ns
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.runtime.config import protocols
+from pares.runtime.config.rhythm import SECOND, Rhythm
+from pares.runtime.kits import rhythm_of
 
-SECOND: Final = 1_000_000_000
-BEAT: Final = 1 / 4
-"""Of a session: between two beats of a holder (R16)."""
-LATE: Final = 1 / 8
-"""Of a session, or of a threshold: how late a beat may come back without the command being ended for it."""
 TICK: Final = 1 / 20
 """Of a session: how often a new deadline is passed on."""
 MAX_TICK: Final = 0.25
-CALLS: Final = 10
-"""ALLCALL: calls in a lease; and a tenth of the lease is what others wait beyond its end."""
-
-
-class Rhythm(NamedTuple):
-    """What a healthy holder's deadline does, in seconds."""
-
-    span: float
-    """What the pauses of wrapper and watchdog are parts of: a session, or a threshold."""
-    lease: float
-    """From what a belief counts from to its end."""
-    renewal: float
-    """Of that, what passes until the next one counts."""
-    late: float
-    """... and what that may take longer."""
-    how: str = "a lease lasts {lease:.3f} s from sending a beat; of that, {renewal:.3f} s pass until the next beat"
-    """The first two in words."""
-    protocol: protocols.Protocol = "claims"
-    """What a member is made with so that this is true of it."""
 
 
 def rhythm(name: protocols.ProtocolName, session: float, drift: float = 0.1, clock_error: float = 0.0) -> Rhythm:
@@ -52,72 +28,7 @@ def rhythm(name: protocols.ProtocolName, session: float, drift: float = 0.1, clo
     All that the deadline rests on stands in the settings that come with it, so that nothing is left to a default that another
     release may have otherwise. `clock_error`: of NELI, in seconds.
     """
-    return _RHYTHMS[name](session, drift, clock_error)
-
-
-def _claims(session: float, drift: float, _: float) -> Rhythm:
-    lease = lease_ns(int(session * 1000), drift) / SECOND
-    return Rhythm(session, lease, session * BEAT, session * LATE)
-
-
-def _allcall(session: float, _: float, __: float) -> Rhythm:
-    beat = _milli(session / CALLS)
-    left = max(protocols.LEASE_BEATS * beat, session / 3) - beat  # when it prolongs its claim, at the latest
-    how = "a lease lasts {lease:.3f} s; it is prolonged when {renewal:.3f} s of it have passed, at the latest"
-    made = protocols.AllCall(heartbeat=max(0.005, beat), lease=max(0.015, session), skew=beat)
-    return Rhythm(session, session, session - left, beat / 2, how, made)
-
-
-# Imported by those that need them: the larger a process, the later its death is known (R7).
-
-
-def _nele(session: float, _: float, __: float) -> Rhythm:
-    from pares.core.neli.classic import BEACONS
-    from pares.core.wire.neli_records import MAX_THRESHOLD_MS
-    from pares.runtime.neli.settings import NELE_SESSIONS
-
-    t = min(_milli(NELE_SESSIONS * session), MAX_THRESHOLD_MS / 1000)
-    how = "a beacon that was read keeps its reader for {lease:.3f} s; of that, {renewal:.3f} s may pass until the next one"
-    return Rhythm(t, t, t / BEACONS, t * LATE, how, protocols.Nele(T=t))
-
-
-def _neli(session: float, drift: float, clock_error: float) -> Rhythm:
-    from pares.core.neli.classic import BEACONS
-
-    t = _milli(max(0.001, (_bound(session, drift) - clock_error) / 2))
-    sure = (t - clock_error) * (1 - drift)
-    how = "T, less what clocks may be off by, is {lease:.3f} s; of that, {renewal:.3f} s may pass until the next beacon"
-    return Rhythm(t, sure, (t - clock_error) / BEACONS, t * LATE, how, protocols.Neli(T=t, clock_error=clock_error))
-
-
-def _fast_neli(session: float, drift: float, _: float) -> Rhythm:
-    from pares.core.neli.fast import BEATS
-
-    # The share of the session that `usual_deadline_ms` says, without goNELI's limit: a longer session has room for more grace.
-    deadline_ms = max(1, int(_bound(session, drift) * 1000 * min(5 / 6, 0.95 / (1 + drift))))
-    lease = lease_ns(deadline_ms, drift) / SECOND
-    how = "a belief lasts {lease:.3f} s from sending a beat; of that, {renewal:.3f} s may pass until the next beat"
-    t = deadline_ms / 1000
-    return Rhythm(t, lease, lease / BEATS, lease * LATE, how, protocols.FastNeli(heartbeat_timeout=t))
-
-
-def _bound(session: float, drift: float) -> float:
-    """The least after which a group may give a silent member's partitions away, in seconds."""
-    return session / (1 + drift)
-
-
-_RHYTHMS: Final[dict[protocols.ProtocolName, Callable[[float, float, float], Rhythm]]] = {
-    "claims": _claims,
-    "allcall": _allcall,
-    "nele": _nele,
-    "neli": _neli,
-    "fast-neli": _fast_neli,
-}
-
-
-def _milli(seconds: float) -> float:
-    """Rounded down to what settings can say."""
-    return math.floor(seconds * 1000 + 1e-6) / 1000
+    return rhythm_of(name)(session, drift, clock_error)
 
 
 def kill_margin(span: float) -> float:

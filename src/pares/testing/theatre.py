@@ -88,7 +88,7 @@ class StageHost(SimHost):
     """Of one process of a stage."""
 
     def __init__(self, process: Process, theatre: Theatre) -> None:
-        super().__init__(process)
+        super().__init__(process, theatre)
         self._theatre = theatre
 
     def open(self, url: str, **options: Any) -> Ledger:

@@ -16,6 +16,7 @@ from pares.core.wire.records import READS
 from pares.core.wire.states import MemberState
 from pares.ledger import Checked, Group, Log, ManyAtOnce, Stamping, is_local
 from pares.ledger.base import Scope
+from pares.runtime.kits import ways
 from pares.view import induced
 from pares.view.clock_error import measure
 from pares.view.induced import GOOD, NOTE, PROBLEM, WARNING
@@ -78,7 +79,9 @@ class Checkup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class Case:
+    """A group in a log, as it is examined."""
+
     log: Log
     partition: int
     story: Story
@@ -95,18 +98,27 @@ def examine(log: Log, group: str, partition: int, now_ms: int, plan: induced.Pla
     Fast NELI that are asked about; a group that runs them is known by its log without it."""
     story = Story(log, group, partition=partition)
     story.catch_up()
-    case = _Case(log, partition, story, scan(log, group, partition), now_ms)
-    found = induced.look(log, group, plan or induced.Plan(), now_ms)
-    if found is not None:
-        return _of_induction(case, found)
-    findings: list[Finding] = []
+    case = Case(log, partition, story, scan(log, group, partition), now_ms)
+    plan = plan or induced.Plan()
+    found = (look(case, plan) for look in ways("doctor", on_log=True))
+    return next(checkup for checkup in found if checkup is not None)
+
+
+def examine_induction(case: Case, plan: induced.Plan) -> Checkup | None:
+    """A group of NELI's family; None if it is none, and no settings of the family are asked about."""
+    found = induced.look(case.log, case.story.group, plan, case.now_ms)
+    return None if found is None else _of_induction(case, found)
+
+
+def examine_claims(case: Case, plan: induced.Plan) -> Checkup:
+    """Any other group, one that is not there too."""
+    story, findings = case.story, list[Finding]()
     # Of a group that is not there nothing is to be said but that.
     unknown = story.unheard and not story.adrift
     for check, look in CHECKS:
         if unknown and check not in WITHOUT_GROUP:
             continue
-        found = [Finding(level, check, text) for level, text in look(case)]
-        findings += found
+        findings += [Finding(level, check, text) for level, text in look(case)]
     return Checkup(findings, case.scan, story)
 
 
@@ -116,10 +128,10 @@ def measured(checkup: Checkup, log: Log, now_ms: int) -> Checkup:
     if found is None or not found.measurable:
         return checkup
     found.clock = measure(log)
-    return _of_induction(_Case(log, 0, checkup.story, checkup.scan, now_ms), found)
+    return _of_induction(Case(log, 0, checkup.story, checkup.scan, now_ms), found)
 
 
-def _of_induction(case: _Case, found: induced.Induction) -> Checkup:
+def _of_induction(case: Case, found: induced.Induction) -> Checkup:
     findings = [Finding(level, check, text) for level, check, text in induced.findings(found)]
     findings[1:1] = [Finding(level, "ledger", text) for level, text in _ledger(case)]
     return Checkup(findings, case.scan, case.story, found)
@@ -128,7 +140,7 @@ def _of_induction(case: _Case, found: induced.Induction) -> Checkup:
 Looks = Iterator[tuple[str, str]]
 
 
-def _log(case: _Case) -> Looks:
+def _log(case: Case) -> Looks:
     log, start, end = case.log, case.log.start(case.partition), case.log.end(case.partition)
     yield NOTE, f"{url_of(log)}, partition {case.partition}: offsets {start} to {end}, {case.scan.entries} entries"
     if case.story.adrift:
@@ -143,7 +155,7 @@ def _log(case: _Case) -> Looks:
         yield PROBLEM, f"the log jumped while it was read: {jump}"
 
 
-def _groups(case: _Case) -> str:
+def _groups(case: Case) -> str:
     """Which groups somebody who has named a wrong one can choose among."""
     there = [f"{name} ({count} records)" for name, count in case.scan.groups.most_common(SHOWN_GROUPS)]
     if not there:
@@ -176,14 +188,14 @@ def _abilities(log: Log) -> str:
     return f"{log.kind}: {'; '.join(said)}"
 
 
-def _ledger(case: _Case) -> Looks:
+def _ledger(case: Case) -> Looks:
     """What the ledger can do, and what it has to say of itself: the settings of a service, which no reader of records sees."""
     yield NOTE, _abilities(case.log)
     if isinstance(case.log, Checked):
         yield from case.log.checks()
 
 
-def _records(case: _Case) -> Looks:
+def _records(case: Case) -> Looks:
     if not case.scan.bad:
         yield GOOD, "every record can be read"
     for reason, count in case.scan.bad.most_common():
@@ -196,7 +208,7 @@ def _records(case: _Case) -> Looks:
         )
 
 
-def _snapshots(case: _Case) -> Looks:
+def _snapshots(case: Case) -> Looks:
     for defect in case.story.reader.defects:
         yield (
             PROBLEM,
@@ -208,7 +220,7 @@ def _snapshots(case: _Case) -> Looks:
         yield GOOD, f"no snapshot contradicts the records ({case.scan.kinds['snapshot']} parts)"
 
 
-def _retention(case: _Case) -> Looks:
+def _retention(case: Case) -> Looks:
     keep, longest = case.log.retention, max((m.session_ms for m in case.members), default=0)
     if keep is None:
         yield GOOD, "the ledger keeps everything"
@@ -223,7 +235,7 @@ def _retention(case: _Case) -> Looks:
         yield GOOD, f"the ledger keeps {keep:g} s{told}"
 
 
-def _versions(case: _Case) -> Looks:
+def _versions(case: Case) -> Looks:
     world = case.story.world
     if case.story.reader.too_new:
         yield (
@@ -243,7 +255,7 @@ def _versions(case: _Case) -> Looks:
         yield GOOD, f"one format version (written {case.scan.highest}, read here up to {READS})"
 
 
-def _members(case: _Case) -> Looks:
+def _members(case: Case) -> Looks:
     if not case.members:
         yield WARNING, "the group has no members"
         return
@@ -261,7 +273,7 @@ def _members(case: _Case) -> Looks:
         yield GOOD, f"{_number(len(case.members), 'member')}, all of which write in time"
 
 
-def _names(case: _Case) -> Looks:
+def _names(case: Case) -> Looks:
     live = [m for m in case.members if health(case.story, m, case.now_ms) != "silent"]
     twice = {name: n for name, n in Counter(m.name for m in live).items() if n > 1}
     for name, count in sorted(twice.items()):
@@ -282,7 +294,7 @@ def _by_value(given: dict[str, str]) -> str:
     )
 
 
-def _settings(case: _Case) -> Looks:
+def _settings(case: Case) -> Looks:
     members, before = case.members, 0
     for m in members:
         if m.drift < SLEWED:
@@ -322,7 +334,7 @@ def _settings(case: _Case) -> Looks:
         yield GOOD, "drift, sessions, overlap and protocol go together"
 
 
-def _seats(case: _Case) -> Looks:
+def _seats(case: Case) -> Looks:
     world, free = case.story.world, 0
     anybody = any(health(case.story, m, case.now_ms) == "live" for m in case.members)
     for key in sorted(world.seats):
@@ -352,7 +364,7 @@ def _seats(case: _Case) -> Looks:
         yield NOTE, f"{scope} is paused for {pause.ms / 1000:g} s, by {pause.by}"
 
 
-def _roles(case: _Case) -> Looks:
+def _roles(case: Case) -> Looks:
     """The log counts; a member that was made with other seats has written that down."""
     for m in case.members:
         for role, seats in sorted(case.scan.asked.get(m.id, {}).items()):
@@ -378,7 +390,7 @@ def _roles(case: _Case) -> Looks:
         )
 
 
-def _clocks(case: _Case) -> Looks:
+def _clocks(case: Case) -> Looks:
     off = {member: skew for member, skew in case.scan.skews.items() if abs(skew) > CLOCK_MS}
     for member, skew in sorted(off.items()):
         yield (
@@ -395,7 +407,7 @@ def _clocks(case: _Case) -> Looks:
         yield GOOD, f"members' clocks agree with the ledger's within {CLOCK_MS} ms"
 
 
-def _locks(case: _Case) -> Looks:
+def _locks(case: Case) -> Looks:
     place = case.log.place
     if place is None:
         yield NOTE, "the ledger has no folder for members' locks on this host"
@@ -412,7 +424,7 @@ def _locks(case: _Case) -> Looks:
         yield NOTE, f"without a lock, so their death can't be proven and only silence decides: {', '.join(without)}"
 
 
-CHECKS: Final[tuple[tuple[str, Callable[[_Case], Looks]], ...]] = (
+CHECKS: Final[tuple[tuple[str, Callable[[Case], Looks]], ...]] = (
     ("log", _log),
     ("ledger", _ledger),
     ("records", _records),

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any, get_args
 
 import pytest
+from runtime_tools import until
 
 import pares
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.neli.protocols import MODES, is_exclusive
 from pares.demo.law import law_of
 from pares.runtime.config.protocols import PROTOCOLS, TRAITS, USUAL, ProtocolName, protocol_of
-from pares.runtime.kits import KITS, kit_of
+from pares.runtime.kits import KITS, Part, kit_of, part_of
 from pares.sim.runs import PROTOCOLS as SIMULATED
 from pares.supervise.contention import contention
 from pares.supervise.grace import rhythm
+from pares.view.checkup import examine, verdict
 
 URL = "sqlite:///work.db"
+QUICK: dict[str, Any] = {"session": 0.5}
+CALLING = pares.AllCall(heartbeat=0.05, lease=0.5, skew=0.0, silence=0.0)
+
+
+def member(ledger: str, name: ProtocolName) -> pares.Member:
+    """A member of group "g" for role "x" that runs this protocol, and soon leads."""
+    if not TRAITS[name].on_log:
+        return pares.Member(ledger, group="g", roles="x", protocol=CALLING)
+    return pares.Member(ledger, group="g", roles="x", **QUICK, **({} if name == USUAL.name else {"protocol": name}))
 
 
 def test_the_registry_has_each_name_once() -> None:
@@ -34,6 +47,55 @@ def test_each_has_a_kit_that_makes_its_members(name: ProtocolName, memory: str) 
         view = type(me._view).__module__  # pyright: ignore[reportPrivateUsage]
         if settings:
             assert vars(kit_of(name))["__name__"] == f"{view.removesuffix('.view')}.kit"
+
+
+@pytest.mark.parametrize("part", get_args(Part))
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_each_part_is_where_the_registry_says(name: ProtocolName, part: Part) -> None:
+    assert part_of(name, part) is not None
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_group_is_observed_by_what_its_protocol_names(name: ProtocolName, memory: str) -> None:
+    listened = {} if TRAITS[name].on_log else {"protocol": name}
+    with member(memory, name), pares.Observer(memory, group="g", **listened) as observer:
+        until(lambda: observer.leader("x"), "its leader is seen")
+        watch: Any = observer._watch  # pyright: ignore[reportPrivateUsage]
+        assert type(watch._follows if TRAITS[name].on_log else watch) is part_of(name, "observer")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_group_is_steered_by_what_its_protocol_names_or_can_not_be(name: ProtocolName, memory: str) -> None:
+    with member(memory, name) as me:
+        until(lambda: me.leader("x"), "it leads")
+        if not TRAITS[name].on_log:
+            with pytest.raises(CapabilityError, match=f"runs '{name}'"):
+                pares.Admin(memory, group="g")
+            return
+        with pares.Admin(memory, group="g") as admin:
+            steers = type(admin._steers).__module__  # pyright: ignore[reportPrivateUsage]
+            assert steers == part_of(name, "admin").__module__
+            assert admin.roles() == {"x": 1}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_group_is_examined_by_what_its_protocol_names(name: ProtocolName, memory: str) -> None:
+    traits = TRAITS[name]
+    with member(memory, name) as me:
+        until(lambda: me.leader("x"), "it leads")
+        if traits.on_log:
+            log = pares.open(memory)
+            checkup = examine(log, "g", 0, time.time_ns() // 1_000_000)
+            log.close()
+            assert (checkup.induction is not None) is traits.partitions
+            assert checkup.induction is None or checkup.induction.facts()["protocol"] == name
+            findings = checkup.findings
+        else:
+            with contextlib.closing(part_of(name, "observer")(memory, "g")) as observer:
+                until(lambda: observer.leaders("x"), "it is heard")
+                findings, _ = part_of(name, "doctor")(observer, memory, 0.1)
+    assert verdict(findings)
+    assert any(str(level) == "good" for level in (finding.level for finding in findings))
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -83,11 +83,11 @@ def test_nothing_is_proven_on_another_machine() -> None:
 def test_a_lock_that_is_released_proves_nothing_and_one_that_is_abandoned_does(how: str, provable: bool) -> None:
     class Gives(Watched):
         def _lives(self, process: Process) -> None:
-            self.lock = process.host.death_lock(FOLDER, "a~1")
-            assert self.lock.lost() == ""
+            self.lock = lock = process.host.death_lock(FOLDER, "a~1")
+            assert lock.lost() == ""
             process.host.sleep(2)
-            getattr(self.lock, how)()
-            assert self.lock.lost()
+            getattr(lock, how)()
+            assert lock.lost()
             process.host.sleep(100)
 
     assert bool(Gives().proven) is provable
@@ -98,10 +98,10 @@ def test_a_lock_that_was_lost_is_free_and_its_holder_can_find_out() -> None:
 
     class Loses(Watched):
         def _lives(self, process: Process) -> None:
-            self.lock = process.host.death_lock(FOLDER, "a~1")
+            self.lock = lock = process.host.death_lock(FOLDER, "a~1")
             process.host.sleep(2)
-            process.world.locks.lose(self.lock)
-            said.append(self.lock.lost())
+            process.world.locks.lose(lock)
+            said.append(lock.lost())
             process.host.sleep(100)
 
     assert Loses().proven

@@ -151,11 +151,12 @@ def _members(rows: list[dict[str, Any]]) -> RenderableType:
 
 def examine_allcall(ledger: str | None, group: str, listen: float) -> tuple[list[Finding], dict[str, Any]]:
     """What `doctor` has found, and the document for `--json`."""
-    from pares.view.allcall_checkup import examine_heard
+    from pares.runtime.kits import ways
     from pares.view.checkup import PROBLEM, verdict
 
+    (examine,) = ways("doctor", on_log=False)
     with listening(ledger, group, listen) as (observer, url):
-        findings, state = examine_heard(observer, url, listen)
+        findings, state = examine(observer, url, listen)
     told = [{"level": f.level, "check": f.check, "text": f.text} for f in findings]
     sound = all(f.level != PROBLEM for f in findings)
     return findings, {"sound": sound, "verdict": verdict(findings), "findings": told, **state}

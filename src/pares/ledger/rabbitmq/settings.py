@@ -24,6 +24,7 @@ log: Final = logging.getLogger("pares.rabbitmq")
 
 PORT: Final = 5552
 TLS_PORT: Final = 5551
+TLS_SCHEME: Final = "rabbitmq-stream+tls"
 USER: Final = "guest"
 """The user of a server that was not set up, whom it lets in from its own host only; so is the password."""
 MOST: Final = 200
@@ -114,7 +115,8 @@ def take(address: Address, options: Options) -> Settings:
     """The settings in a URL and its options. Raises `ConfigError` for whatever can't be."""
     advice = "give it as options={'password': ...} or in config=FILE"
     user, at, servers = user_of(address, advice, "rabbitmq-stream://USER@HOST:PORT/STREAM")
-    found = hosts(servers, "server", TLS_PORT if address.scheme.endswith("+tls") else PORT, _EXAMPLE)
+    tls = address.scheme == TLS_SCHEME
+    found = hosts(servers, "server", TLS_PORT if tls else PORT, _EXAMPLE)
     if len(found) > 1:
         raise ConfigError(f"{address.shown} names several servers: a log is kept by one, name that ({_EXAMPLE})")
     stream = address.path[1:]
@@ -127,7 +129,7 @@ def take(address: Address, options: Options) -> Settings:
     if taken.partitions is not None:
         check_most(taken.partitions, address.shown)
     client, text = told(address, options, "password", _NAMES)
-    client = with_tls(client, address)
+    client = with_tls(client, address, tls)
     check_user(client, address, user)
     return Settings(
         **vars(taken),

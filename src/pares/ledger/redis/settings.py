@@ -25,6 +25,7 @@ log: Final = logging.getLogger("pares.redis")
 
 PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
+TLS_SCHEME: Final = "rediss"
 STREAM: Final = "pares"
 PASSWORD: Final = "REDISCLI_AUTH"
 """The variable of the environment that redis-cli takes a password from."""
@@ -120,7 +121,7 @@ def take(address: Address, options: Options) -> Settings:
     taken = plain(address, options)
     replicas = options.whole("replicas", least=0) or 0
     client, text = told(address, options, "password", _NAMES)
-    client = with_tls(client, address)
+    client = with_tls(client, address, address.scheme == TLS_SCHEME)
     check_user(client, address, user)
     return Settings(
         **vars(taken),

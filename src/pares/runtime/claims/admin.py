@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pares.core.consume.names import Partition
 from pares.core.errors import ConfigError
@@ -13,11 +13,19 @@ from pares.core.wire.divided.siblings import part_of
 from pares.core.wire.records import MAX_INT, Seat
 from pares.core.wire.states import SeatState
 from pares.core.wire.world import World
+from pares.ledger import Ledger
 from pares.runtime.config.numbers import whole
 from pares.runtime.config.settings import Spread
-from pares.runtime.driver.kit import seat_to_move
+from pares.runtime.death.incarnation import default_name
+from pares.runtime.driver.kit import Steers, seat_to_move
 from pares.runtime.driver.view import WorldView
+from pares.runtime.host import Host
 from pares.runtime.member import Member
+
+
+def steer(ledger: Ledger, group: str, name: str | None, host: Host, again: Callable[[str], Steers]) -> ClaimsAdmin:
+    """See `driver.kit.Steerer`. It takes any group: one that the log has nothing of, too."""
+    return ClaimsAdmin(Member(ledger, group=group, roles=(), name=name or f"admin-{default_name(host)}"))
 
 
 class ClaimsAdmin:

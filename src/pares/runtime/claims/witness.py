@@ -6,8 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pares.core.errors import ConfigError
 from pares.core.wire.records import check_name
@@ -20,6 +19,7 @@ from pares.runtime.driver.kit import Kit
 from pares.runtime.here import here
 from pares.runtime.member import Member
 from pares.runtime.views import Health
+from pares.runtime.work.closing import Closing
 
 log: Final = logging.getLogger("pares.witness")
 
@@ -48,7 +48,7 @@ class WitnessHealth:
     """By group: the health of its member there, which is an administrator and holds nothing."""
 
 
-class Witness:
+class Witness(Closing):
     """Watches the locks of all members of its host, and writes into the log when a member's process is gone.
 
     Promised: while it runs and reaches the ledger, the end of a member's process stands in the log as soon as the system has
@@ -143,14 +143,6 @@ class Witness:
             member.close(timeout)
         if self._own is not None:
             self._own.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Witness of {', '.join(map(repr, self._members))}: {len(self.health().watched)} watched>"

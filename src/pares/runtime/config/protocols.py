@@ -199,6 +199,9 @@ TRAITS: Final[dict[str, Traits]] = {
 """All protocols, in the order in which they are named to users."""
 USUAL: Final = TRAITS["claims"]
 """What a group runs unless it says otherwise."""
+INDUCED: Final = next(each for each in TRAITS.values() if each.partitions)
+"""What a group of NELI's family is to those that look on: its protocols have their records in common, so that the first stands
+for all of them."""
 _MOVED: Final[dict[str, tuple[str, ...]]] = {
     "T": ("Neli", "Nele"),
     "clock_error": ("Neli",),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Order
@@ -29,12 +28,13 @@ from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, check
 from pares.runtime.consume.sources import Sources
 from pares.runtime.here import here
 from pares.runtime.views import Claim, Consumption, Health, State
+from pares.runtime.work.closing import Closing
 
 LOOKS: Final = 10.0
 """Sessions between two looks at how the work goes; and seconds, at least."""
 
 
-class Consumer:
+class Consumer(Closing):
     """One process' share of the work on topics.
 
         with pares.Consumer(url, group="billing", topics=["orders"]) as consumer:
@@ -364,14 +364,6 @@ class Consumer:
             self._offsets.close()
         if self._letters is not None:
             self._letters.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Consumer {self._member.id} of {self._member.group!r}: {self._member.state}>"

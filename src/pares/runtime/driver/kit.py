@@ -125,6 +125,28 @@ class Watches(Protocol):
     def close(self) -> None: ...
 
 
+class Listens(Protocol):
+    """What makes an observer of a group on a bus. `ledger`: a bus, a log in whose place it is used, or a URL of one."""
+
+    def __call__(self, ledger: object, group: str, options: Mapping[str, Any] | None, host: Host) -> Watches: ...
+
+
+class Follows(Protocol):
+    """What reads along with a group in a log, for an observer; made with the ledger, the group, its partition and a host, on
+    the log as it is then. Not for several threads at once."""
+
+    @property
+    def adrift(self) -> bool: ...
+
+    @property
+    def world(self) -> World: ...
+
+    def read(self, into: list[Change], timeout: float) -> bool:
+        """Adds what is new, up to the end of the log, after up to `timeout` seconds. Whether the group turns out to run another
+        protocol, whose records say nothing here. Raises what a ledger's `read` raises; what was read by then is added."""
+        ...
+
+
 class Steers(Protocol):
     """What steers a group: see `Admin`."""
 
@@ -147,6 +169,16 @@ class Steers(Protocol):
     def rewind(self, marks: Mapping[tuple[str, int], int]) -> None: ...
 
     def close(self) -> None: ...
+
+
+class Steerer(Protocol):
+    """What makes an administrator, if the group runs its protocol; None: it does not, as its records say. `name`: shown as who
+    asked. `again`: makes one of another group in the same ledger. Raises `CapabilityError` where its protocol can't be
+    steered."""
+
+    def __call__(
+        self, ledger: Ledger, group: str, name: str | None, host: Host, again: Callable[[str], Steers]
+    ) -> Steers | None: ...
 
 
 class Kit(Protocol):

@@ -13,16 +13,25 @@ from typing import Any, Final
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.neli_records import NAMES, InductionRecord, Number, Place, RolesChanged, encode
 from pares.core.wire.records import check_name
-from pares.ledger import Ledger, Log
+from pares.ledger import Ledger, Log, partition_of
 from pares.runtime.config.settings import Spread
 from pares.runtime.death.incarnation import default_name
-from pares.runtime.detect import newest
+from pares.runtime.detect import newest, runs_induced
 from pares.runtime.driver.kit import Steers, seat_to_move
 from pares.runtime.host import Host
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.world import Tenures
 
 NOTHING_DUE: Final = 600_000
+
+
+def steer(
+    ledger: Ledger, group: str, name: str | None, host: Host, again: Callable[[str], Steers]
+) -> TenureAdmin | None:
+    """See `driver.kit.Steerer`."""
+    if not runs_induced(ledger, group, partition_of(ledger.url)):
+        return None
+    return TenureAdmin(ledger, group, name, again, host)
 
 
 class TenureAdmin:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,9 +18,7 @@ from pares.ledger.base import Capabilities
 from pares.sim.engine import MS
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Task
-
-if TYPE_CHECKING:
-    from pares.sim.world.simulation import World
+from pares.sim.world.seam import Ground
 
 Span = tuple[int, int]
 Cut = Callable[[str, str], bool]
@@ -48,7 +46,7 @@ FAIR: Final = Air()
 class SharedBus:
     """What all handles of one world publish to."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: Ground, name: str) -> None:
         self.world = world
         self.name = name
         self.handles: list[SimBus] = []

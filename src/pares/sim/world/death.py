@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pares.core.wire.records import Lock as Statement
 from pares.runtime.death import evidence
 from pares.runtime.death.evidence import Found
 from pares.sim.engine import MS
 from pares.sim.world.process import Process
-
-if TYPE_CHECKING:
-    from pares.sim.world.simulation import World
+from pares.sim.world.seam import Ground
 
 LOOK_AGAIN: Final = 250 * MS
 """Nanoseconds after which a lock is tried although nothing says that its process has ended."""
@@ -44,11 +42,12 @@ class LockFile:
 class DeathLock:
     """As `pares.runtime.death.lock.DeathLock`."""
 
-    def __init__(self, process: Process, folder: Path, member: str) -> None:
+    def __init__(self, locks: Locks, process: Process, folder: Path, member: str) -> None:
         self.process = process
         self.member = member
-        self.path = folder / f"{process.world.locks.number():032x}.alive"
-        inode = process.world.locks.inode()
+        self.path = folder / f"{locks.number():032x}.alive"
+        inode = locks.inode()
+        self._locks = locks
         self.statement: Final = Statement(process.machine, DEVICE, inode, self.path.name, process.pid)
         self.free = False
         self.lost_at: int | None = None
@@ -72,7 +71,7 @@ class DeathLock:
         """Its member has left: the file goes, so nothing is ever proven by it."""
         if not self._given_up:
             self.process.cross("death:release")
-            self.process.world.locks.give_up(self, removed=True)
+            self._locks.give_up(self, removed=True)
             self._given_up = True
 
     def abandon(self) -> None:
@@ -80,13 +79,13 @@ class DeathLock:
         if not self._given_up:
             self.process.cross("death:abandon")
             self._given_up = True
-            self.process.world.locks.give_up(self, removed=False)
+            self._locks.give_up(self, removed=False)
 
 
 class Locks:
     """All of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Ground) -> None:
         self.world = world
         self.all: dict[tuple[str, str], DeathLock] = {}
         """By machine and inode."""
@@ -112,7 +111,7 @@ class Locks:
 
     def take(self, process: Process, folder: Path, member: str) -> DeathLock:
         process.cross("death:take")
-        lock = DeathLock(process, folder, member)
+        lock = DeathLock(self, process, folder, member)
         self.all[process.machine, lock.statement.inode] = lock
         self.put(LockFile(process.machine, lock.path.name, lock.statement.inode, member.encode(), lock))
         process.at_kill.append(lambda: self._free(lock))
@@ -191,11 +190,11 @@ class Watched(NamedTuple):
 class Deaths:
     """As `pares.runtime.death.watcher.DeathWatch`. Its one descriptor stands for itself: `Bells.also` takes it."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, locks: Locks) -> None:
         self.process = process
         self.on_wake: Callable[[], object] = lambda: None
         """Set by the bells that wait for it."""
-        self._locks = process.world.locks
+        self._locks = locks
         self._watched: dict[str, Watched] = {}
         self._proven: dict[str, Statement] = {}
         self._due = 0

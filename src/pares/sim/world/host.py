@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pares.core.errors import ConfigError
 from pares.core.wire.records import Lock as Statement
@@ -17,12 +17,13 @@ from pares.runtime.claims.witness import Witness
 from pares.runtime.here import HERE
 from pares.runtime.host import Leaver
 from pares.sim.world.bells import Bells
-from pares.sim.world.death import DeathLock, Deaths
+from pares.sim.world.bus import SharedBus, SimBus
+from pares.sim.world.death import DeathLock, Deaths, Locks
+from pares.sim.world.ledger import SimLedger
+from pares.sim.world.log import SharedLog
+from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Task
 from pares.sim.world.sync import Condition, Flag, Lock, Mailbox, RLock
-
-if TYPE_CHECKING:
-    from pares.sim.world.process import Process
 
 EXIT_TIMEOUT: Final = 5.0
 """Seconds that an exiting process gives its members, as in production."""
@@ -45,11 +46,33 @@ class Chance:
         return self._process.rng.randrange(stop)
 
 
+class HasHosts(Protocol):
+    """A world (`simulation`), as hosts know it."""
+
+    current: Task | None
+    processes: dict[str, Process]
+    logs: dict[str, SharedLog]
+    buses: dict[str, SharedBus]
+    locks: Locks
+    on_member: list[Callable[[Process, Any], object]]
+
+    def task(self) -> Task: ...
+
+    def told(self, process: Process, text: str) -> None: ...
+
+    def ledger(self, process: Process, log: SharedLog) -> SimLedger: ...
+
+    def on_bus(self, process: Process, bus: SharedBus) -> SimBus: ...
+
+    def start(self, name: str, main: Callable[[Process], object], *, machine: str) -> Process: ...
+
+
 class SimHost:
     """Of one process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, world: HasHosts) -> None:
         self.process = process
+        self._world = world
         self.now: Callable[[], int] = process.now
         self.wall_us: Callable[[], int] = process.wall_us
         self.pid = process.pid
@@ -76,10 +99,10 @@ class SimHost:
         return self.process.spawn(run, name)
 
     def task(self) -> Task:
-        return self.process.world.task()
+        return self._world.task()
 
     def ident(self) -> int:
-        world = self.process.world
+        world = self._world
         return (world.current or world.task()).ident
 
     def sleep(self, seconds: float) -> None:
@@ -107,7 +130,7 @@ class SimHost:
     def begin(self, member: Leaver) -> None:
         self._numbers += 1
         self.members[self._numbers] = member
-        for tell in self.process.world.on_member:
+        for tell in self._world.on_member:
             tell(self.process, member)
 
     def end(self, member: Leaver) -> None:
@@ -127,7 +150,7 @@ class SimHost:
             try:
                 member.close(EXIT_TIMEOUT)
             except Exception as error:
-                self.process.world.told(self.process, f"{member!r} could not be closed: {error!r}")
+                self._world.told(self.process, f"{member!r} could not be closed: {error!r}")
 
         return close
 
@@ -145,7 +168,7 @@ class SimHost:
     def open(self, url: str, **options: Any) -> Ledger:
         """`sim://NAME`: a handle on the log of that name, by the usual weather."""
         scheme, _, name = url.partition("://")
-        world = self.process.world
+        world = self._world
         if scheme != "sim" or name not in world.logs:
             raise ConfigError(f"{url} is no log of this world; it has: {', '.join(map('sim://{}'.format, world.logs))}")
         return world.ledger(self.process, world.logs[name])
@@ -153,7 +176,7 @@ class SimHost:
     def open_bus(self, url: str, **options: Any) -> ClosableBus:
         """`simbus://NAME`."""
         scheme, _, name = url.partition("://")
-        world = self.process.world
+        world = self._world
         if scheme != "simbus" or name not in world.buses:
             raise ConfigError(f"{url} is no bus of this world")
         return world.on_bus(self.process, world.buses[name])
@@ -167,14 +190,14 @@ class SimHost:
         return LOCKS if given is None else Path(given)
 
     def death_lock(self, folder: Path, member: str) -> DeathLock:
-        return self.process.world.locks.take(self.process, folder, member)
+        return self._world.locks.take(self.process, folder, member)
 
     def deaths(self, folder: Path, *, witness: bool = False) -> Deaths:
-        return Deaths(self.process)
+        return Deaths(self.process, self._world.locks)
 
     def start_witness(self, settings: Mapping[str, Any]) -> None:
         """One of each machine, for each group; whatever becomes of the process that has started it."""
-        world, machine, group = self.process.world, self.process.machine, settings["group"]
+        world, machine, group = self._world, self.process.machine, settings["group"]
         name = f"witness of {group} on {machine}"
         before = world.processes.get(name)
         if before is not None and before.alive:

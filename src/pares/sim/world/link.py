@@ -17,7 +17,8 @@ from msgspec import Struct
 from pares.sim.engine import MS
 from pares.sim.log import EntryTuple, Stamp
 from pares.sim.world.log import Partition
-from pares.sim.world.scheduler import Scheduler, Task
+from pares.sim.world.scheduler import Task
+from pares.sim.world.seam import Ground
 
 Span = tuple[int, int]
 
@@ -97,7 +98,7 @@ class Flight:
 class Link:
     """A process' connection to one partition."""
 
-    def __init__(self, world: Scheduler, log: Partition, rng: Random, weather: Weather) -> None:
+    def __init__(self, world: Ground, log: Partition, rng: Random, weather: Weather) -> None:
         self._world = world
         self.log = log
         self._rng = rng

@@ -10,17 +10,14 @@ import contextvars
 from collections.abc import Callable
 from heapq import heappush
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from greenlet import GreenletExit, getcurrent
 
 from pares.sim.engine import US, Stopwatch, WallClock
 from pares.sim.world.faults import NEVER_RAISES, Strike, error_of
 from pares.sim.world.scheduler import NEVER, STUBBORN, Task
-
-if TYPE_CHECKING:
-    from pares.sim.world.host import SimHost
-    from pares.sim.world.simulation import World
+from pares.sim.world.seam import Ground, ProcessHost
 
 CALL: Final = 400
 """Nanoseconds of true time that a call of the host takes."""
@@ -69,7 +66,7 @@ class Process:
 
     def __init__(
         self,
-        world: World,
+        world: Ground,
         name: str,
         *,
         machine: str,
@@ -88,7 +85,7 @@ class Process:
         self._random = rng.random
         self.context = contextvars.Context()
         """What its tasks begin with."""
-        self.host: SimHost = None  # type: ignore[assignment] - the world gives it one at once
+        self.host: ProcessHost = None  # type: ignore[assignment] - the world gives it one at once
         self.env: dict[str, str] = {}
         self.alive = True
         self.killed = False

@@ -17,14 +17,12 @@ import sys
 from asyncio import events, tasks
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from pares.sim.engine import Engine
-
-if TYPE_CHECKING:
-    from pares.sim.world.process import Process
+from pares.sim.world.seam import Owner
 
 NEVER: Final = 2**62
 """Beyond every true time."""
@@ -89,7 +87,7 @@ class Task:
         "waited_at",
     )
 
-    def __init__(self, process: Process, ident: int, run: Callable[[], object], name: str) -> None:
+    def __init__(self, process: Owner, ident: int, run: Callable[[], object], name: str) -> None:
         self.process = process
         self.ident = ident
         self.name = name
@@ -169,8 +167,8 @@ class Scheduler(Engine):
         self.quiet = False
         """Somebody looks on: what is called meanwhile costs no time and is no place to stop."""
         self.switches = 0
-        self.watchers: list[Callable[[Process], object]] = []
-        """Called by the hub whenever a task of a process has run and came back."""
+        self.watchers: list[Callable[[Any], object]] = []
+        """Called by the hub with a process, whenever a task of it has run and came back."""
         self.verdict: Exception | None = None
         """What a promise was broken by, found while a task ran: raised out of `run` as soon as that comes back."""
         self._unwound: list[Task] = []
@@ -234,7 +232,7 @@ class Scheduler(Engine):
         if self.verdict is None and not self.dead:
             self.verdict = verdict
 
-    def told(self, process: Process, text: str) -> None:
+    def told(self, process: Any, text: str) -> None:
         """Something for the trace."""
 
     # The end ---------------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ class World(Scheduler):
 
     def host(self, process: Process) -> SimHost:
         """What a new process has for a host."""
-        return SimHost(process)
+        return SimHost(process, self)
 
     def start(
         self,

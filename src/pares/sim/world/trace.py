@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Protocol
 
 from pares.sim.engine import SECOND
-
-if TYPE_CHECKING:
-    from pares.sim.world.process import Process
-    from pares.sim.world.simulation import World
 
 LOGGED: Final = logging.INFO
 
@@ -31,10 +27,28 @@ class Trace:
         self.add(at, who, text.replace("\n", " | "))
 
 
+class Named(Protocol):
+    """A process, as far as its name goes."""
+
+    name: str
+
+
+class Traced(Protocol):
+    """A world, as far as a trace is kept of it."""
+
+    now: int
+    dead: bool
+    trace: Trace
+    current: Any
+    """The task that runs."""
+
+    def looking(self) -> AbstractContextManager[None]: ...
+
+
 class _Capture(logging.Handler):
     """What is logged by simulated processes goes to the trace, and nowhere else."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Traced) -> None:
         super().__init__()
         self.world = world
 
@@ -58,7 +72,7 @@ class _Capture(logging.Handler):
 
 
 @contextmanager
-def captured(world: World) -> Generator[None, None, None]:
+def captured(world: Traced) -> Generator[None, None, None]:
     """While this lasts nothing that pares logs is printed."""
     logger, handler = logging.getLogger("pares"), _Capture(world)
     before = logger.handlers, logger.propagate, logger.level
@@ -71,5 +85,5 @@ def captured(world: World) -> Generator[None, None, None]:
         logger.setLevel(before[2])
 
 
-def name_of(process: Process | None) -> str:
+def name_of(process: Named | None) -> str:
     return "--" if process is None else process.name

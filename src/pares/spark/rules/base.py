@@ -41,7 +41,7 @@ class Allowed:
 
 @cache
 def text(name: str) -> str:
-    """The SQL of a rule or a view."""
+    """The SQL of a rule (`queries/late`, `sink/late`) or a view (`views/pauses`)."""
     return resources.files("pares.spark.rules").joinpath(f"{name}.sql").read_text(encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
     @property
     def sql(self) -> str:
-        return text(self.name)
+        return text(f"queries/{self.name}")
 
 
 RULES: Final = (
