@@ -1,6 +1,6 @@
 """Real processes, real signals: leaders are killed and frozen, again and again, and no promise is broken: on SQLite, and on
-a real Kafka, PostgreSQL, NATS, Redis, RabbitMQ and Pulsar and an emulated Kinesis (mark `brokers`), by claims, by Fast NELI and by
-exclusive NELI.
+a real Kafka, PostgreSQL, NATS, Redis, RabbitMQ and Pulsar and an emulated Kinesis (mark `brokers`), by claims, by Fast NELI and
+by exclusive NELI.
 
 `PARES_ROUNDS` says how often (6; `make soak`: 50); unless it does, SQLite has one round of Fast NELI, and none of NELI. Each
 test ends with the same questions: did two believe at once, did a token fall, did a zombie write, and does every belief stand in
