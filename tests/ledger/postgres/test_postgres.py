@@ -14,7 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from log_tools import HANG, append_again, payloads, read_all, until
-from postgres_harm import copy_of, data_of, message, proxied, raw, sql
+from postgres_harm import copy_of, data_of, message, raw, sql
+from proxy_tools import proxied
 from steady_writer import Writer, check_that_it_stays
 
 import pares
@@ -290,7 +291,7 @@ def test_a_log_that_can_not_be_made_anew_is_waited_for(server: Postgres) -> None
         until(lambda: not guest.identity())
     until(lambda: _identity(ledger) not in (None, before))
     assert ledger.append(b"anew") == 0
-    with pytest.raises(LedgerUnavailable, match="docs/security.md has the GRANTs"):
+    with pytest.raises(LedgerUnavailable, match=r"docs/security\.md has the GRANTs"):
         until(lambda: not guest.identity())
     sql(server.url, "GRANT SELECT, INSERT, UPDATE ON pares, pares_logs TO guest")
     until(lambda: _identity(guest) == ledger.identity())
@@ -336,7 +337,7 @@ def test_nobody_can_put_entries_into_a_log_by_a_notice(server: Postgres) -> None
 
 
 def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: Postgres) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger = pares.ledger.open(f"{url}?timeout=1.5")
         ledger.append(b"0")
         proxy.hold()
@@ -351,7 +352,7 @@ def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: P
 
 
 def test_a_connection_that_listens_and_hears_nothing_any_more_is_noticed(server: Postgres) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger, other = pares.ledger.open(f"{url}?timeout=1.5"), pares.ledger.open(server.url)
         assert ledger.read(0, timeout=0.3) == []
         proxy.hold(b"LISTEN")

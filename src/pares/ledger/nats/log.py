@@ -16,8 +16,8 @@ What it promises is `Log`'s, and how:
   and only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of.
   Where many appends are not urgent nothing is pushed but a bell for those that are, and `read` asks the server;
 - a stream that was deleted and made anew has another identity, and is noticed within two seconds by its followers; where
-  nothing is pushed, by their next append, or within some seconds. One that is gone is made anew when a member looks which log it
-  is; an append never makes one.
+  nothing is pushed, by their next append, or within some seconds. One that is gone is made anew when a member looks which log
+  it is; an append never makes one.
 
 It is also a `Bus`, of core NATS (see `nats.bus`): what is published there is not kept. Without a stream the URL means that
 alone: `pares.ledger.open_bus`.

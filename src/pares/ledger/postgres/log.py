@@ -9,8 +9,8 @@ What it promises is `Log`'s, and how:
   it (see `postgres.anchors`, R12), and `pares doctor` says so beforehand;
 - all or nothing: `append_many` is one transaction;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still happen: see `postgres.append`;
-- a log that is gone (a server that comes back without its data, tables that were dropped) is made anew when a member looks which
-  log it is, and is another one; an append never makes one;
+- a log that is gone (a server that comes back without its data, tables that were dropped) is made anew when a member looks
+  which log it is, and is another one; an append never makes one;
 - no client holds others up, frozen or not: a transaction of a ledger is one message, which the server carries out by itself.
   What locks the rows otherwise (somebody's `psql`) is waited for, at most for six tenths of `timeout`; then nothing was
   appended;
