@@ -83,7 +83,7 @@ def test_first_steps(fresh: Fresh, section: str) -> None:
     if EMULATOR[1] in block:
         script = script.replace(EMULATOR[0], str(ports.free(["127.0.0.1"])[0]))
     server = re.search(r"pares dev (\w+) up", block)
-    ending = f"pares dev {server[1]} down || true" if server else ""
+    ending = f"pares dev {server[1]} down || true" if server else ":"
     whole = f"set -e\ntrap '{ending}; kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}"
     ran = subprocess.Popen(
         ["bash", "-c", whole],
