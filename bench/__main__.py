@@ -14,7 +14,7 @@ from bench.allcall import cases as allcall
 from bench.cases import CASES, Row
 from bench.compare import ratio, recorded
 from bench.consume import replay
-from bench.figures import BEGIN, END, machine, put
+from bench.figures import BEGIN, END, between, machine, put
 from bench.hosts.cases import wakes
 from bench.hosts.crowd import crowds
 from bench.hosts.starts import starts
@@ -115,7 +115,11 @@ def main() -> None:
                 met = {None: "", True: "met", False: "MISSED"}[row.met]
                 beside = "" if options.compare is None else f"  {ratio(row.figures, before.get(row.what))}"
                 print(f"{row.what:72} {row.figures:40} {row.target:18} {met:6}{beside}".rstrip(), flush=True)
-    shown = f"{machine()}:\n\n{ledgers_table.table(rows) if options.ledgers else table(rows)}"
+    if options.ledgers:
+        stood = "" if options.write is None else between(options.write, *marks)
+        shown = f"{machine()}:\n\n{ledgers_table.table(rows, stood)}"
+    else:
+        shown = f"{machine()}:\n\n{table(rows)}"
     if options.table:
         print(f"\n{shown}", flush=True)
     if options.json:

@@ -14,10 +14,32 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}, {python}"
 
 
-def put(file: Path, figures: str, begin: str = BEGIN, end: str = END) -> None:
-    """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
+def between(file: Path, begin: str = BEGIN, end: str = END) -> str:
+    """What stands between the marks. Raises `ValueError` if the file has not both marks, once each."""
     text = file.read_text()
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"{file} must have the lines {begin} and {end}, once each, and in this order")
-    before, rest = text.split(begin)
+    return text.split(begin)[1].split(end)[0]
+
+
+def tables(text: str) -> list[list[dict[str, str]]]:
+    """The tables of a Markdown text: each row's cells by the heads of their columns."""
+    found: list[list[dict[str, str]]] = []
+    heads: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            heads = []
+        elif not heads:
+            heads = cells
+            found.append([])
+        elif any(cell.strip("-") for cell in cells):
+            found[-1].append(dict(zip(heads, cells, strict=False)))
+    return found
+
+
+def put(file: Path, figures: str, begin: str = BEGIN, end: str = END) -> None:
+    """Puts them in the place of those between the marks. Raises `ValueError` if the file has not both marks, once each."""
+    between(file, begin, end)
+    before, rest = file.read_text().split(begin)
     file.write_text(f"{before}{begin}\n{figures}\n{end}{rest.split(end)[1]}")

@@ -8,13 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from bench.figures import put
+from bench.figures import between, put, tables
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from chaos.ledgers.faults import KINDS, LOSSES
+from chaos.ledgers.grounds import ledgers
 from chaos.ledgers.losses import Losses
 from chaos.ledgers.run import Found
 from chaos.verdict.judge import rows
@@ -121,16 +122,35 @@ def to_json(all_found: Sequence[Found], **told: Any) -> dict[str, Any]:
 
 
 def write(all_found: Sequence[Found], head: str, file: Path) -> None:
-    """Puts the tables, as Markdown, between the marks of a file."""
-    put(file, markdown(all_found, head), BEGIN, END)
+    """Puts the tables, as Markdown, between the marks of a file. What stands there of other ledgers is kept."""
+    put(file, markdown(all_found, head, between(file, BEGIN, END)), BEGIN, END)
 
 
-def markdown(all_found: Sequence[Found], head: str) -> str:
-    lines = [f"{machine()}; {head}.", "", *_table(_TITLES, [_ledger(found) for found in all_found])]
-    if lost := [_loss(found.losses) for found in all_found if found.losses is not None]:
-        lines += ["", *_table(_LOST, lost)]
-    said = [f"- {found.ledger}: {title}: {text}" for found in all_found for title, text, _ in _words(found)]
+def markdown(all_found: Sequence[Found], head: str, before: str = "") -> str:
+    """`before`: what stood in its place, of which the rows and words about other ledgers are kept."""
+    others = [name for name in ledgers() if name not in {found.ledger for found in all_found}]
+    kept = [row for of in tables(before) for row in of if _named(row.get("ledger", "")) in others]
+    names = dict.fromkeys(_named(row["ledger"]) for row in kept)
+    judged = [*([row.get(title, "") for title in _TITLES] for row in kept if "faults" in row), *map(_ledger, all_found)]
+    lost = [[row.get(title, "") for title in _LOST] for row in kept if "faults" not in row]
+    lost += [_loss(found.losses) for found in all_found if found.losses is not None]
+    lines = [f"{machine()}; {head}.", *([f"Of earlier runs: {', '.join(names)}."] if names else []), ""]
+    lines += _table(_TITLES, sorted(judged, key=_place))
+    if lost:
+        lines += ["", *_table(_LOST, sorted(lost, key=_place))]
+    said = [line for line in before.splitlines() if line.startswith(tuple(f"- {name}: " for name in names))]
+    said += [f"- {found.ledger}: {title}: {text}" for found in all_found for title, text, _ in _words(found)]
     return "\n".join([*lines, *([""] if said else []), *said])
+
+
+def _place(cells: Sequence[str]) -> int:
+    """Where a ledger's row stands: as the ledgers are tried."""
+    return [*ledgers()].index(_named(cells[0]))
+
+
+def _named(cell: str) -> str:
+    """A ledger by what the first cell of its row says: its session may stand behind it."""
+    return cell.partition(" ")[0]
 
 
 def _table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:

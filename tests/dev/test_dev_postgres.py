@@ -85,3 +85,11 @@ def test_none_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(postgres.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CapabilityError, match="apt install postgresql"):
         Postgres().start()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+def test_a_folder_that_the_servers_user_may_not_enter_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    with pytest.raises(CapabilityError, match=r"may not enter /.*: name a folder that everybody may enter.*--folder"):
+        Postgres(folder=home / "state" / "postgres").start()

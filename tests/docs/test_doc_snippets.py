@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,9 @@ def play(snippet: Snippet, yours: Yours, **put: str) -> dict[str, Any]:
         old = {
             "kafka_at": "localhost:9092",
             "topic": '"prices"',
+            "kafka_url": "kafka://localhost:9092/jobs",
             "nats_at": "nats://localhost:4222",
+            "nats_url": "nats://localhost:4222/jobs",
             "dsn": '"dbname=shop"',
             "postgresql_at": "postgresql://shop@localhost:5432/shop",
             "redis_at": "redis://localhost:6379/0",
@@ -176,6 +179,8 @@ def test_every_block_is_taken_care_of() -> None:
         "postgres",
         "postgresql",
         "kafka",
+        "kafka ledger",
+        "nats",
         "nats core",
         "redis",
         "rabbitmq",
@@ -238,6 +243,19 @@ def test_it_runs_on_kafka(snippet: Snippet, yours: Yours, kafka: Kafka) -> None:
 @pytest.mark.parametrize("snippet", those("nats core"))
 def test_it_runs_on_core_nats(snippet: Snippet, yours: Yours, nats: Nats) -> None:
     play(snippet, yours, nats_at=nats.url.rpartition("/")[0])
+    assert yours.calls
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("snippet", those("kafka ledger"))
+def test_it_runs_on_a_topic(snippet: Snippet, yours: Yours, kafka: Kafka) -> None:
+    play(snippet, yours, kafka_url=kafka.topic_url(f"jobs-{uuid.uuid4().hex}"))
+    assert yours.calls
+
+
+@pytest.mark.parametrize("snippet", those("nats"))
+def test_it_runs_on_jetstream(snippet: Snippet, yours: Yours, nats: Nats) -> None:
+    play(snippet, yours, nats_url=nats.stream_url(f"jobs-{uuid.uuid4().hex}"))
     assert yours.calls
 
 

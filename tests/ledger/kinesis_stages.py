@@ -14,6 +14,7 @@ class KinesisStage(ServedStage):
     """Streams of its own for each test, all on one emulator."""
 
     often = 20
+    session = 3.0
 
     def __init__(self, folder: Path, moto: Moto) -> None:
         super().__init__(folder)

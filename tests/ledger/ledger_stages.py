@@ -174,6 +174,9 @@ class ServedStage(Stage):
     unsure = 0
     """How many appends to a log that is gone may fail with an unknown outcome, before the service's word is certain."""
 
+    session = 1.0
+    """Seconds of a member's session there."""
+
     @abstractmethod
     def delete(self) -> None:
         """The log goes, and nothing takes its place."""

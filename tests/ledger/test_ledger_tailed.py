@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,9 @@ class Shelf:
     def look(self, topic: str) -> tuple[str, int]:
         self.known.put(topic, "shelf", 1, 0.0)
         return "shelf", 1
+
+    def remake(self, topic: str, partitions: int) -> bool:
+        raise AssertionError("it is there")
 
     def replaced(self, topic: str) -> None:
         self.doubts += 1
@@ -74,6 +78,7 @@ class Shelf:
 
 class ShelfLog(TailedLog):
     kind = "shelf"
+    teller = logging.getLogger("pares.ledger")
 
 
 def end_overtaken_by(happens: Callable[[], object], shelf: Shelf, log: ShelfLog) -> int:

@@ -1,5 +1,6 @@
 """Real processes, real signals: leaders are killed and frozen, again and again, and no promise is broken: on SQLite, and on
-a real Kafka, Redis and RabbitMQ and an emulated Kinesis (mark `brokers`), by claims, by Fast NELI and by exclusive NELI.
+a real Kafka, PostgreSQL, NATS, Redis, RabbitMQ and Pulsar and an emulated Kinesis (mark `brokers`), by claims, by Fast NELI and
+by exclusive NELI.
 
 `PARES_ROUNDS` says how often (6; `make soak`: 50); unless it does, SQLite has one round of Fast NELI, and none of NELI. Each
 test ends with the same questions: did two believe at once, did a token fall, did a zombie write, and does every belief stand in
@@ -29,6 +30,8 @@ CASES = [
     ("claims", "kafka", *LONG),
     ("fast-neli", "kafka", *LONG),
     ("neli", "kafka", *LONG),
+    ("claims", "postgres", *SHORT),
+    ("claims", "nats", *SHORT),
     ("claims", "redis", *SHORT),
     ("claims", "rabbitmq", *LONG),
     ("claims", "pulsar", *LONG),
@@ -54,6 +57,10 @@ def troupe(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Troupe]:
             shape["config"] = str(tmp_path / "client.properties")
             (tmp_path / "client.properties").write_text(f"session.timeout.ms={round(session * 1000)}\n")
         url = request.getfixturevalue("kafka").topic_url(f"t-{uuid.uuid4().hex}", **shape)
+    if params["ledger"] == "postgres":
+        url = request.getfixturevalue("postgres").table_url(f"t_{uuid.uuid4().hex}")
+    if params["ledger"] == "nats":
+        url = request.getfixturevalue("nats").stream_url(f"t-{uuid.uuid4().hex}")
     if params["ledger"] == "redis":
         url = request.getfixturevalue("redis_server").stream_url(f"t-{uuid.uuid4().hex}")
     if params["ledger"] == "rabbitmq":

@@ -171,6 +171,12 @@ class Postgres(LocalCluster):
         ]
         options: dict[str, Any] = {}
         if self._user is not None:
+            if (barred := _barred(place, *self._user)) is not None:
+                name = pwd.getpwuid(self._user[0]).pw_name
+                raise CapabilityError(
+                    f"PostgreSQL refuses to run as root, and the user {name}, as which it runs, may not enter {barred}: name a "
+                    "folder that everybody may enter, such as --folder /var/lib/pares-dev, or don't do this as root"
+                )
             options = {"user": self._user[0], "group": self._user[1], "extra_groups": []}
         try:
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, **options)
@@ -218,6 +224,16 @@ def bin_folder() -> Path:
         "no PostgreSQL server was found on PATH, where packages put it, or in the wheel of pgserver: "
         "apt install postgresql (Debian, Ubuntu), or pip install 'pares[postgres-server]'"
     )
+
+
+def _barred(place: Path, user: int, group: int) -> Path | None:
+    """The first folder on the way to this one that such a user may not enter."""
+    for folder in (*reversed(place.resolve().parents), place.resolve()):
+        said = folder.stat()
+        bit = 0o100 if said.st_uid == user else 0o010 if said.st_gid == group else 0o001
+        if not said.st_mode & bit:
+            return folder
+    return None
 
 
 def _other_user() -> tuple[int, int] | None:

@@ -7,12 +7,13 @@ ledger has appended, or what its `end` has returned.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
-from pares.core.errors import CapabilityError, LedgerUnavailable
+from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger import base
 from pares.ledger.base import Bell, Entry
 from pares.ledger.client_options import Usual
@@ -23,6 +24,10 @@ LOOK: Final = 60.0
 """Seconds for which a log's identity is believed while its tail is followed: the tail hears at once if it is another one."""
 _ASK_AGAIN: Final = 1.0
 """Seconds after which a waiting read asks the service, whether the tail says anything or not."""
+
+
+class Gone(LedgerUnavailable):
+    """The log is not there. The service answers, and says so."""
 
 
 class Known:
@@ -115,7 +120,11 @@ class Service(Clients, Protocol):
     known: Known
 
     def look(self, topic: str) -> tuple[str, int]:
-        """A log's identity and number of partitions, by the service, now; put into `known`."""
+        """A log's identity and number of partitions, by the service, now; put into `known`. Raises `Gone` if there is none."""
+        ...
+
+    def remake(self, topic: str, partitions: int) -> bool:
+        """Make a log that is gone, with so many partitions. Returns whether it was made here: others look for it, too."""
         ...
 
     def replaced(self, topic: str) -> None:
@@ -168,6 +177,12 @@ class TailedLog(ServiceHandle[Service]):
     """One log of a service."""
 
     kind: str
+    teller: ClassVar[logging.Logger]
+
+    def __init__(self, service: Service, topic: str, url: str) -> None:
+        super().__init__(service, topic, url)
+        self._had = 1
+        """How many partitions there were, should the log have to be made anew."""
 
     @property
     def partitions(self) -> int:
@@ -267,6 +282,27 @@ class TailedLog(ServiceHandle[Service]):
             service.window(self._topic, partition).trimmed(before)
 
     def identity(self) -> str:
+        """A log that is gone is made anew here, unless this handle only looks on: the service that it is for must not wait
+        until somebody opens it again. It is another log: members drop their beliefs (R12)."""
+        try:
+            found = self._identity()
+        except Gone:
+            service = self._service
+            if service.settings.readonly:
+                raise
+            try:
+                made = service.remake(self._topic, self._had)
+            except ConfigError as error:
+                # What was right when this was opened may come back: rights, a namespace, a table that somebody restores.
+                raise LedgerUnavailable(f"the log is gone, and can't be made anew: {error}") from None
+            if made:
+                self.teller.warning("%s: the log was gone, and was made anew: it is another one", self.url)
+            found = self._identity()
+        known = self._service.known.get(self._topic)
+        self._had = known[1] if known is not None else self._had
+        return found
+
+    def _identity(self) -> str:
         service = self._open()
         known = service.known.get(self._topic)
         if known is not None and time.monotonic() < known[2] + LOOK and service.follows(self._topic):

@@ -6,6 +6,7 @@ import pytest
 from ledger_stages import ServedStage
 from log_tools import HANG, payloads, read_all, until
 
+import pares
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 
 
@@ -52,3 +53,50 @@ def test_a_longer_log_in_the_place_of_the_old_one(served: ServedStage) -> None:
     assert payloads(ledger, 3) == [b"new"] * 6
     assert ledger.append(b"x") == 9
     bell.close()
+
+
+def test_members_make_a_log_that_is_gone_anew_and_go_on(served: ServedStage) -> None:
+    """Nobody has to open it again. It is another log: beliefs that rest on the old one end (R12), and tokens rise."""
+    served.open(partitions=2).close()
+    with (
+        pares.Member(served.url, group="g", roles=["r"], session=served.session, name="a") as a,
+        pares.Member(served.url, group="g", roles=["r"], session=served.session, name="b") as b,
+    ):
+        until(lambda: a.holds("r") or b.holds("r"))
+        until(lambda: len(a.members()) == len(b.members()) == 2)
+        holder = a if a.holds("r") else b
+        had = holder.term("r")
+        assert had is not None
+        served.delete()
+        until(lambda: not had)
+        until(lambda: a.holds("r") or b.holds("r"), 2 * HANG)
+        again = (a if a.holds("r") else b).term("r")
+        assert again is not None
+        assert again.token > had.token
+        until(lambda: a.health().restarts > 0 and b.health().restarts > 0)
+        until(lambda: len(a.members()) == len(b.members()) == 2)
+    assert served.open().partitions == 2, "as many as there were"
+
+
+def test_whoever_only_looks_on_makes_no_log_anew(served: ServedStage) -> None:
+    ledger = served.open()
+    ledger.append(b"old")
+    before = ledger.identity()
+    onlooker = served.open(readonly=True)
+    assert onlooker.identity() == before
+    served.delete()
+
+    def told() -> bool:
+        try:
+            onlooker.identity()
+        except LedgerUnavailable as error:
+            return not error.unknown
+        return False
+
+    until(told)
+    assert not served.there()
+    until(lambda: ledger.identity() != before)
+    assert served.there()
+    assert payloads(ledger) == []
+    assert ledger.append(b"new") == 0
+    until(lambda: payloads(onlooker) == [b"new"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from log_tools import HANG, append_again, meddling, payloads, read_all, until
 from nats_stages import Server
 
+import pares
 import pares.ledger
 from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Nats
@@ -280,3 +282,19 @@ def test_a_reader_that_stood_still_has_missed_nothing(own: Server) -> None:
     bell.close()
     ledger.close()
     follower.close()
+
+
+def test_a_server_that_starts_empty_is_another_log_and_members_go_on(own: Server) -> None:
+    """Nobody has to open the ledger again."""
+    with pares.Member(own.nats.stream_url("members"), group="g", roles=["r"], session=1.0) as member:
+        assert member.wait("r", HANG)
+        had = member.term("r")
+        assert had is not None
+        own.nats.kill(1)
+        shutil.rmtree(own.nats.nodes[0].folder / "data")
+        own.nats.restart(1, timeout=HANG)
+        until(lambda: not had)
+        until(lambda: member.holds("r"))
+        again = member.term("r")
+        assert again is not None
+        assert again.token > had.token

@@ -1,14 +1,11 @@
-"""What tests of the ledger on PostgreSQL share: statements by a plain client, and a proxy that holds things back."""
+"""What tests of the ledger on PostgreSQL share: statements by a plain client, and messages by hand."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import socket
 import struct
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,66 +52,6 @@ def message(text: str) -> bytes:
     """A message of the simple protocol."""
     body = text.encode() + b"\0"
     return b"Q" + struct.pack(">i", 4 + len(body)) + body
-
-
-class Proxy:
-    """Stands between clients and a server. `hold` keeps back what the server says from now on, until `release`; with a word,
-    only on connections on which a client has said that."""
-
-    def __init__(self, port: int) -> None:
-        self._to = port
-        self._flows = threading.Event()
-        self._flows.set()
-        self._word = b""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def hold(self, word: bytes = b"") -> None:
-        self._word = word
-        self._flows.clear()
-
-    def release(self) -> None:
-        self._flows.set()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._to))
-                self._sockets += [client, server]
-                said: list[bytes] = []
-                threading.Thread(target=self._pump, args=(client, server, said, False), daemon=True).start()
-                threading.Thread(target=self._pump, args=(server, client, said, True), daemon=True).start()
-
-    def _pump(self, one: socket.socket, other: socket.socket, said: list[bytes], held: bool) -> None:
-        with contextlib.suppress(OSError):
-            while part := one.recv(65536):
-                if not held:
-                    said.append(part)
-                elif self._word in b"".join(said):
-                    self._flows.wait()
-                other.sendall(part)
-        for end in (one, other):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self.release()
-        for end in (self._listener, *self._sockets):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-
-
-@contextlib.contextmanager
-def proxied(server: Postgres) -> Iterator[tuple[Proxy, str]]:
-    proxy = Proxy(server.port)
-    try:
-        yield proxy, server.url.replace(f":{server.port}/", f":{proxy.port}/")
-    finally:
-        proxy.close()
 
 
 def wait_for(done: Any, seconds: float = 60.0) -> None:

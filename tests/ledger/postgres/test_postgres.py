@@ -14,9 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 from log_tools import HANG, append_again, payloads, read_all, until
-from postgres_harm import copy_of, data_of, message, proxied, raw, sql
+from postgres_harm import copy_of, data_of, message, raw, sql
+from proxy_tools import proxied
 from steady_writer import Writer, check_that_it_stays
 
+import pares
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.dev import Postgres
@@ -250,6 +252,53 @@ def test_a_failover_is_another_log_only_if_something_was_lost(server: Postgres, 
         ledger.close()
 
 
+def test_a_server_that_comes_back_without_the_tables_is_another_log_and_members_go_on(folder: Path) -> None:
+    """A copy from before the ledger was made. Nobody has to open it again."""
+    with Postgres() as server:
+        server.stop(1)
+        copy_of(data_of(server), folder / "copy")
+        restart(server)
+        with pares.Member(server.url, group="g", roles=["r"], session=1.0) as member:
+            assert member.wait("r", HANG)
+            had = member.term("r")
+            assert had is not None
+            server.kill()
+            copy_of(folder / "copy", data_of(server))
+            restart(server)
+            until(lambda: not had)
+            until(lambda: member.holds("r"))
+            again = member.term("r")
+            assert again is not None
+            assert again.token > had.token
+
+
+def test_a_log_that_can_not_be_made_anew_is_waited_for(server: Postgres) -> None:
+    """Half of the tables is for people: one may be restored. And who may not make tables waits for who may."""
+    ledger = pares.ledger.open(server.url)
+    ledger.append(b"0")
+    before = ledger.identity()
+    sql(server.url, "ALTER TABLE pares_logs RENAME TO away")
+    with pytest.raises(LedgerUnavailable, match="pares_logs is missing: restore it"):
+        until(lambda: not ledger.identity())
+    sql(server.url, "ALTER TABLE away RENAME TO pares_logs")
+    until(lambda: _identity(ledger) == before)
+    assert payloads(ledger) == [b"0"]
+    sql(server.url, "CREATE USER guest", "GRANT SELECT, INSERT, UPDATE ON pares, pares_logs TO guest")
+    guest = pares.ledger.open(server.url.replace("pares@", "guest@"))
+    assert guest.append(b"1") == 1
+    sql(server.url, "DROP TABLE pares, pares_logs", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    with pytest.raises(LedgerUnavailable, match="the user guest may not make one"):
+        until(lambda: not guest.identity())
+    until(lambda: _identity(ledger) not in (None, before))
+    assert ledger.append(b"anew") == 0
+    with pytest.raises(LedgerUnavailable, match=r"docs/security\.md has the GRANTs"):
+        until(lambda: not guest.identity())
+    sql(server.url, "GRANT SELECT, INSERT, UPDATE ON pares, pares_logs TO guest")
+    until(lambda: _identity(guest) == ledger.identity())
+    for each in (ledger, guest):
+        each.close()
+
+
 def _identity(ledger: Ledger) -> str | None:
     try:
         return ledger.identity()
@@ -288,7 +337,7 @@ def test_nobody_can_put_entries_into_a_log_by_a_notice(server: Postgres) -> None
 
 
 def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: Postgres) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger = pares.ledger.open(f"{url}?timeout=1.5")
         ledger.append(b"0")
         proxy.hold()
@@ -303,7 +352,7 @@ def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: P
 
 
 def test_a_connection_that_listens_and_hears_nothing_any_more_is_noticed(server: Postgres) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger, other = pares.ledger.open(f"{url}?timeout=1.5"), pares.ledger.open(server.url)
         assert ledger.read(0, timeout=0.3) == []
         proxy.hold(b"LISTEN")

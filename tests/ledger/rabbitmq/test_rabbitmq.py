@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from log_tools import HANG, append_again, open_again, payloads, rings, until
-from rabbit_harm import opened, proxied
+from proxy_tools import proxied
+from rabbit_harm import opened
 from steady_writer import Writer, check_that_it_stays
 
 import pares
@@ -33,7 +34,7 @@ def server() -> Iterator[RabbitMQ]:
 
 @pytest.mark.parametrize("fault", ["killed", "stopped", "frozen", "connections cut"])
 def test_what_is_acknowledged_stays(server: RabbitMQ, fault: str) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
 
         def strike(ledger: Ledger, writer: Writer) -> None:
             for _ in range(2):
@@ -54,7 +55,7 @@ def test_what_is_acknowledged_stays(server: RabbitMQ, fault: str) -> None:
 
 
 def test_an_append_that_was_cut_off_lands_at_most_once(server: RabbitMQ) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger = pares.ledger.open(url.replace("/pares", "/cut") + "?timeout=5")
         unknown = 0
         for number in range(40):
@@ -69,6 +70,51 @@ def test_an_append_that_was_cut_off_lands_at_most_once(server: RabbitMQ) -> None
         assert len(found) == len({*found}), "one stands in the log twice"
         assert found[-1] == b"end"
         ledger.close()
+
+
+def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: RabbitMQ) -> None:
+    """The server has the entry, and its word on that does not come. It is not sent again."""
+    with proxied(server, server.stream_url("held")) as (proxy, url):
+        ledger, other = pares.ledger.open(f"{url}?timeout=1.5"), opened(server, "held")
+        append_again(ledger, b"0")
+        first = len(payloads(other))
+        proxy.hold()
+        with pytest.raises(LedgerUnavailable) as caught:
+            ledger.append(b"1")
+        assert caught.value.unknown
+        until(lambda: len(payloads(other)) == first + 1)
+        proxy.release()
+        append_again(ledger, b"2")
+        found = payloads(other)
+        assert found[first - 1 : first + 1] == [b"0", b"1"]
+        assert found.count(b"1") == 1
+        assert payloads(ledger) == found
+        for each in (ledger, other):
+            each.close()
+
+
+def test_a_connection_that_hears_nothing_any_more_is_noticed(server: RabbitMQ) -> None:
+    """What is pushed is held back: a follower does not take that for an empty log."""
+    with proxied(server, server.stream_url("deaf")) as (proxy, url):
+        ledger, other = pares.ledger.open(f"{url}?timeout=1.5"), opened(server, "deaf")
+        assert ledger.read(0, timeout=0.3) == []
+        proxy.hold()
+        other.append(b"x")
+
+        def told() -> bool:
+            try:
+                assert ledger.end() == 1
+            except LedgerUnavailable:
+                return True
+            return False
+
+        until(told)
+        assert not payloads(other, 1)
+        proxy.release()
+        append_again(ledger, b"y")
+        assert payloads(ledger)[0] == b"x"
+        for each in (ledger, other):
+            each.close()
 
 
 def test_a_lost_tail_is_another_log(server: RabbitMQ) -> None:
@@ -123,7 +169,7 @@ def test_a_server_that_starts_empty_is_another_log_and_members_go_on() -> None:
 
 def test_members_hand_over_and_take_over_by_silence(server: RabbitMQ) -> None:
     """The one that is cut off can't be heard, and its death can't be proven: it is alive."""
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         there = server.stream_url("members")
         with (
             pares.Member(url.replace("/pares", "/members"), group="g", roles=["r"], session=1.0, name="a") as near,
@@ -152,7 +198,7 @@ def test_members_hand_over_and_take_over_by_silence(server: RabbitMQ) -> None:
 
 
 def test_the_bell_is_heard_again_after_a_cut(server: RabbitMQ) -> None:
-    with proxied(server) as (proxy, url):
+    with proxied(server, server.url) as (proxy, url):
         ledger, other = pares.ledger.open(url.replace("/pares", "/bell")), opened(server, "bell")
         bell = ledger.bell()
         assert bell is not None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from log_tools import HANG, append_again, payloads, rings, until
+from proxy_tools import proxied
 from redis_harm import ask, opened
 from steady_writer import Writer
 
@@ -80,6 +82,64 @@ def test_a_script_that_the_server_does_not_know_any_more(server: Redis) -> None:
     ask(server, "SCRIPT", "FLUSH")
     assert payloads(ledger) == [b"0", b"1"]
     ledger.close()
+
+
+# A proxy in between -----------------------------------------------------------------------------------------------------
+
+
+def test_a_proxy_that_holds_the_answer_back_leaves_the_outcome_unknown(server: Redis) -> None:
+    with proxied(server, server.url) as (proxy, url):
+        ledger = pares.ledger.open(f"{url}?timeout=1.5")
+        ledger.append(b"0")
+        proxy.hold()
+        with pytest.raises(LedgerUnavailable) as caught:
+            ledger.append(b"1")
+        assert caught.value.unknown
+        until(lambda: ask(server, "XLEN", "pares") == 2)
+        proxy.release()
+        append_again(ledger, b"2")
+        assert payloads(ledger) == [b"0", b"1", b"2"], "it was done once, and is not sent again"
+        ledger.close()
+
+
+def test_an_append_whose_answer_is_cut_off_is_there_once(server: Redis) -> None:
+    """The client library would send it again, ten times by its default. Here nobody does."""
+    with proxied(server, server.url) as (proxy, url):
+        ledger = pares.ledger.open(f"{url}?timeout=20")
+        ledger.append(b"0")
+        proxy.hold()
+        with ThreadPoolExecutor(1) as pool:
+            appending = pool.submit(ledger.append, b"1")
+            until(lambda: ask(server, "XLEN", "pares") == 2)
+            proxy.cut()
+            proxy.release()
+            with pytest.raises(LedgerUnavailable) as caught:
+                appending.result(HANG)
+        assert caught.value.unknown
+        assert ledger.append(b"2") == 2
+        assert ask(server, "XLEN", "pares") == 3
+        assert payloads(ledger) == [b"0", b"1", b"2"]
+        ledger.close()
+
+
+def test_a_connection_that_listens_and_hears_nothing_any_more_is_noticed(server: Redis) -> None:
+    with proxied(server, server.url) as (proxy, url):
+        ledger, other = pares.ledger.open(f"{url}?timeout=1.5"), opened(server)
+        bell = ledger.bell()
+        assert bell is not None
+        until(lambda: ask(server, "PUBSUB", "NUMSUB", "pares:bell:0:0")[1] == 1)
+        bell.clear()
+        taken = proxy.taken
+        proxy.hold(b"SUBSCRIBE")
+        other.append(b"x")
+        assert payloads(ledger) == [b"x"], "who reads asks the server"
+        until(lambda: proxy.taken > taken)
+        assert not rings(bell.fileno(), 0)
+        proxy.release()
+        assert rings(bell.fileno(), HANG), "something may have come meanwhile"
+        bell.close()
+        for each in (ledger, other):
+            each.close()
 
 
 # A server that starts empty, and keys that go ---------------------------------------------------------------------------

@@ -22,7 +22,8 @@ What it promises is `Log`'s, and how:
 
 What it does not promise: to see at once that the topic was deleted and made anew. As a rule the brokers say so in answer to the
 fetch that waits for news, or to the next one. Where the client library does not find the new topic (see `Appender.renew`),
-`identity` asks the brokers after some seconds without news. Then all clients are made anew.
+`identity` asks the brokers after some seconds without news. Then all clients are made anew. A topic that is gone is made when a
+member looks which log it is; an append never makes one.
 
 What a member costs when nothing happens is its clients, each of which wakes a few times a second: so the administrator's and
 the seeker's are made when they are needed, and given back when they have not been used for a while.
@@ -45,7 +46,7 @@ from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, log, take
 from pares.ledger.kafka.tail import Tails
 from pares.ledger.kafka.topic import Topic, Topics
-from pares.ledger.service_log import LOOK, Known, TailedLog
+from pares.ledger.service_log import LOOK, Gone, Known, TailedLog
 from pares.ledger.source import Source
 from pares.ledger.window import Window
 
@@ -105,14 +106,17 @@ class _Shared:
     def _take(self, topic: str, found: Topic | None, asked: float) -> tuple[str, int]:
         if found is None:
             self.known.forget(topic)
-            raise LedgerUnavailable(
-                f"{self.settings.url}: the topic {topic} is gone; the next process that opens the ledger makes it anew"
-            )
+            raise Gone(f"{self.settings.url}: the topic {topic} is gone; a member that looks for it makes it anew")
         if self._last.setdefault(topic, found.identity) != found.identity:
             self._last[topic] = found.identity
             self._renew(topic)
         self.known.put(topic, found.identity, found.partitions, asked)
         return found.identity, found.partitions
+
+    def remake(self, topic: str, partitions: int) -> bool:
+        missing = not self.topics.there(topic)
+        self.topics.settle(topic, partitions)
+        return missing
 
     def _renew(self, topic: str) -> None:
         """It is another topic of that name: new clients, which know nothing of the one before."""
@@ -186,6 +190,7 @@ class KafkaLog(TailedLog):
     """One topic as a log."""
 
     kind = "kafka"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
@@ -205,7 +210,7 @@ class KafkaLog(TailedLog):
         settings = self._shared.topics.settings_of(self._topic)
         return settings is not None and settings.get("message.timestamp.type") == "LogAppendTime"
 
-    def identity(self) -> str:
+    def _identity(self) -> str:
         """The topic's id. Asked aside while the topic is followed: any broker may be asked, also one that is silent while the
         partition's leader is not."""
         self._open()

@@ -36,7 +36,7 @@ from pares.ledger.kinesis.client import Client
 from pares.ledger.kinesis.errors import Broken, Refused, unavailable
 from pares.ledger.kinesis.reads import Reads
 from pares.ledger.kinesis.settings import Settings, check_most, log, take
-from pares.ledger.kinesis.streams import FRESH, Gone, Stream, Streams, raised
+from pares.ledger.kinesis.streams import FRESH, Stream, Streams, raised
 from pares.ledger.kinesis.tail import Tail
 from pares.ledger.kinesis.writer import Writer
 from pares.ledger.service_log import Known, TailedLog
@@ -170,6 +170,10 @@ class _Shared:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
+    def remake(self, topic: str, partitions: int) -> bool:
+        """AWS takes some seconds for that, in which the log is out of reach."""
+        return self.settle(topic, partitions, wait=False)
+
     def settle(self, topic: str, partitions: int, there: int = 0, *, wait: bool = True) -> bool:
         """See to it that the log has its streams, from number `there` on; whether any was made. The first one is made last: a
         log that is there has them all, but while it grows. `wait`: until they can be used."""
@@ -222,27 +226,11 @@ class KinesisLog(TailedLog):
     """The streams of one topic as a log."""
 
     kind = "kinesis"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
         self._shared = shared
-        self._had = 1
-        """How many partitions there were, should the log have to be made anew."""
-
-    def identity(self) -> str:
-        """A log that is gone is made anew here, unless this handle only looks on: the service that it is for must not wait
-        until somebody opens it again. AWS takes some seconds for that, in which the log is out of reach."""
-        try:
-            found = super().identity()
-        except Gone:
-            if self._shared.settings.readonly:
-                raise
-            if self._shared.settle(self._topic, self._had, wait=False):
-                log.warning("%s: the log was gone, and was made anew: it is another one", self._shared.settings.where)
-            found = super().identity()
-        known = self._shared.known.get(self._topic)
-        self._had = known[1] if known is not None else self._had
-        return found
 
 
 class KinesisLedger(KinesisLog):

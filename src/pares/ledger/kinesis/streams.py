@@ -15,6 +15,7 @@ from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger.kinesis.client import Client
 from pares.ledger.kinesis.errors import GONE, IN_USE, Broken, Refused, unavailable
 from pares.ledger.kinesis.settings import Settings, log
+from pares.ledger.service_log import Gone
 
 MAKING: Final = 120.0
 """Seconds that making a stream may take while a ledger is opened: AWS takes some ten."""
@@ -197,10 +198,6 @@ def gone(where: str, name: str) -> LedgerUnavailable:
         f"{where}: the stream {name} is gone: somebody has deleted it, or the service was started again without its data; a "
         "member that looks for it makes it anew"
     )
-
-
-class Gone(LedgerUnavailable):
-    """The log is not there."""
 
 
 def raised(where: str, doing: str, name: str, error: Refused | Broken, *, unknown: bool = False) -> LedgerUnavailable:

@@ -16,7 +16,8 @@ What it promises is `Log`'s, and how:
   and only if the server is slow to push: it never misses what this ledger has appended, or what an `end` of it has told of.
   Where many appends are not urgent nothing is pushed but a bell for those that are, and `read` asks the server;
 - a stream that was deleted and made anew has another identity, and is noticed within two seconds by its followers; where
-  nothing is pushed, by their next append, or within some seconds.
+  nothing is pushed, by their next append, or within some seconds. One that is gone is made anew when a member looks which log
+  it is; an append never makes one.
 
 It is also a `Bus`, of core NATS (see `nats.bus`): what is published there is not kept. Without a stream the URL means that
 alone: `pares.ledger.open_bus`.
@@ -41,7 +42,7 @@ from pares.ledger.nats.checks import checks
 from pares.ledger.nats.epoch import Epoch
 from pares.ledger.nats.link import Link
 from pares.ledger.nats.read import fetch, news
-from pares.ledger.nats.settings import Settings, take
+from pares.ledger.nats.settings import Settings, log, take
 from pares.ledger.nats.stream import Stream, Streams, stream_of, topic_of
 from pares.ledger.nats.tail import Tails
 from pares.ledger.service_log import Known, TailedLog
@@ -156,6 +157,11 @@ class _Shared:
         """See to it that the log is there."""
         self._do(partial(self.streams.settle, topic, partitions), f"make the stream {topic}", self.settings.connect)
 
+    def remake(self, topic: str, partitions: int) -> bool:
+        missing = self._do(partial(self.streams.describe, topic), "look for the log") is None
+        self.settle(topic, partitions)
+        return missing
+
     def found(self, topic: str) -> None:
         """Raise `ConfigError` unless the log is there."""
         if self._do(partial(self.streams.describe, topic), "look for the log", self.settings.connect) is None:
@@ -193,6 +199,7 @@ class NatsLog(TailedLog):
     """The streams of one topic as a log."""
 
     kind = "nats"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)

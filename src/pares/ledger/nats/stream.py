@@ -24,6 +24,7 @@ import msgspec
 from pares.core.errors import CapabilityError, ConfigError, LedgerUnavailable
 from pares.ledger.nats.epoch import Epoch, Nobody
 from pares.ledger.nats.settings import Settings
+from pares.ledger.service_log import Gone
 
 SMALLEST: Final = 128 << 10
 """A stream or server that takes less than this can't carry a group: one of its records may have 64 KiB, and has headers."""
@@ -178,9 +179,7 @@ class Streams:
             raise self._nobody(epoch) from None
 
     def gone(self, topic: str) -> LedgerUnavailable:
-        return LedgerUnavailable(
-            f"{self._settings.url}: the stream {topic} is gone; the next process that opens the ledger makes it anew"
-        )
+        return Gone(f"{self._settings.url}: the stream {topic} is gone; a member that looks for it makes it anew")
 
     def _refuse_unfit(self, found: Stream, epoch: Epoch) -> None:
         """Raise for a stream that can't carry a log at all; what is merely unsafe is for `checks`."""

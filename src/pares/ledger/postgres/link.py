@@ -18,6 +18,7 @@ from pares.ledger.postgres.errors import GONE, NOT_PREPARED, Broken, Refused, ad
 from pares.ledger.postgres.settings import Settings
 from pares.ledger.postgres.statements import Statements
 from pares.ledger.postgres.wire import Row, Wire, connect, number
+from pares.ledger.service_log import Gone
 
 OLDEST: Final = 130_000
 """The oldest version of the server that will do."""
@@ -117,9 +118,8 @@ class Link:
 
     def refused(self, doing: str, error: Refused, *, unknown: bool = False) -> LedgerUnavailable:
         if error.state in GONE:
-            return LedgerUnavailable(
-                f"{self.settings.where}: could not {doing}: the table is gone; the next process that opens the ledger makes it "
-                "anew"
+            return Gone(
+                f"{self.settings.where}: could not {doing}: the table is gone; a member that looks for it makes it anew"
             )
         return self.unavailable(doing, advice(error, self._statements.hold), unknown=unknown)
 

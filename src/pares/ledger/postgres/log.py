@@ -9,6 +9,8 @@ What it promises is `Log`'s, and how:
   it (see `postgres.anchors`, R12), and `pares doctor` says so beforehand;
 - all or nothing: `append_many` is one transaction;
 - **an append whose outcome is unknown** (`LedgerUnavailable` with `unknown=True`) may still happen: see `postgres.append`;
+- a log that is gone (a server that comes back without its data, tables that were dropped) is made anew when a member looks
+  which log it is, and is another one; an append never makes one;
 - no client holds others up, frozen or not: a transaction of a ledger is one message, which the server carries out by itself.
   What locks the rows otherwise (somebody's `psql`) is waited for, at most for six tenths of `timeout`; then nothing was
   appended;
@@ -34,11 +36,11 @@ from pares.ledger.postgres.append import append
 from pares.ledger.postgres.checks import checks
 from pares.ledger.postgres.link import Link
 from pares.ledger.postgres.schema import Schema
-from pares.ledger.postgres.settings import Settings, stored, take
+from pares.ledger.postgres.settings import Settings, log, stored, take
 from pares.ledger.postgres.statements import MAX_ROWS, Statements
 from pares.ledger.postgres.tail import Tails
 from pares.ledger.postgres.wire import Row, Wire, number
-from pares.ledger.service_log import Known, TailedLog
+from pares.ledger.service_log import Gone, Known, TailedLog
 from pares.ledger.window import Window
 
 _EPOCH: Final = 946_684_800_000_000
@@ -183,6 +185,10 @@ class _Shared:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
+    def remake(self, topic: str, partitions: int) -> bool:
+        made = self.schema.settle(1 if topic else partitions)
+        return self.schema.add(topic, partitions) if topic else made
+
     def found(self, topic: str) -> None:
         """Raise `ConfigError` unless the log is there."""
         if not self.schema.there(topic):
@@ -194,9 +200,7 @@ class _Shared:
         self.known.forget(topic)
         self.anchors.forget(topic)
         what = f"the topic {topic!r}" if topic else "the log"
-        return LedgerUnavailable(
-            f"{self.settings.where}: {what} is gone; the next process that opens the ledger makes it anew"
-        )
+        return Gone(f"{self.settings.where}: {what} is gone; a member that looks for it makes it anew")
 
     def close(self) -> None:
         if self.lifetime.end():
@@ -207,6 +211,7 @@ class PostgresLog(TailedLog):
     """One topic as a log."""
 
     kind = "postgresql"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)

@@ -51,8 +51,8 @@ class Schema:
             f"COMMENT ON TABLE {entries} IS '{sign}'; COMMENT ON TABLE {logs} IS '{sign}'"
         )
 
-    def settle(self, partitions: int) -> None:
-        """See to it that the tables are there, and the ledger's own log in them."""
+    def settle(self, partitions: int) -> bool:
+        """See to it that the tables are there, and the ledger's own log in them. Whether the log was made here."""
         with self._link.wire("look for the tables", self._settings.connect) as (wire, deadline):
             if not self._look(wire, deadline):
                 self._may_make(wire, deadline)
@@ -63,8 +63,7 @@ class Schema:
                 wire.script("COMMIT", deadline)
                 self._look(wire, deadline)
             self._may_use(wire, deadline)
-        if not self.there(""):
-            self.add("", partitions)
+        return not self.there("") and self.add("", partitions)
 
     def there(self, topic: str) -> bool:
         """Whether there is such a log."""
@@ -80,15 +79,16 @@ class Schema:
                     f"{self._settings.where}: there is no such table, and readonly makes nothing: start a member first"
                 )
 
-    def add(self, topic: str, partitions: int) -> None:
-        """Make a topic with so many partitions unless it is there."""
+    def add(self, topic: str, partitions: int) -> bool:
+        """Make a topic with so many partitions unless it is there. Whether it was made here."""
         with self._link.wire(f"make the log {topic!r}", self._settings.connect) as (wire, deadline):
             logs = self._settings.logs
-            wire.script(
+            done = wire.script(
                 f"BEGIN; {self._alone(wire)}; {self._rows(topic, partitions)} "
                 f"WHERE NOT EXISTS (SELECT 1 FROM {logs} WHERE topic = '{stored(topic)}'); COMMIT",
                 deadline,
             )
+            return any(result.command_status == b"INSERT 0 %d" % partitions for result in done)
 
     def grow(self, partitions: int) -> None:
         """Give the ledger's own log the partitions that it lacks."""

@@ -116,6 +116,12 @@ class Admin:
             raise Broken(f"{parts.scheme}://{parts.netloc} does not answer in time", sent=True) from None
         except (OSError, HTTPException) as error:
             why = self._settings.scrubbed(str(error) or type(error).__name__)
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise Broken(
+                    f"{parts.scheme}://{parts.netloc} is not trusted ({why}): name the certificate of who signed the server's "
+                    "in the client setting tls_trust_certs_file_path",
+                    sent=True,
+                ) from None
             raise Broken(
                 f"nobody answers HTTP at {parts.scheme}://{parts.netloc} ({why}); ?admin= says where the cluster does",
                 sent=True,

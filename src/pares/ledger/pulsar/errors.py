@@ -52,12 +52,16 @@ class Broken(Exception):
         self.sent = sent
 
 
+_SILENT: Final = "the broker does not answer in time"
+_NO_CONNECTION: Final = "no connection (ConnectError)"
+
+
 def meaning(code: str, said: str = "", *, sent: bool = False) -> Refused | Broken:
     """What the client's error of this name says; `sent`: it may have sent something before."""
     if code in _WORDS:
         return Refused(code, _WORDS[code])
     if code in ("Timeout", "TimeOut"):
-        return Broken("the broker does not answer in time", sent=sent)
+        return Broken(_SILENT, sent=sent)
     if code in _NOT_SENT:
         return Broken(f"no connection ({code})", sent=sent)
     if code == "AlreadyClosed":
@@ -84,4 +88,9 @@ def unavailable(where: str, doing: str, why: str, *, unknown: bool = False) -> L
 
 
 def raised(where: str, doing: str, error: Refused | Broken, *, unknown: bool = False) -> LedgerUnavailable:
-    return unavailable(where, doing, str(error), unknown=unknown)
+    why = str(error)
+    if why in (_SILENT, _NO_CONNECTION) and where.startswith("pulsar+ssl:"):
+        # The client tries again, or gives up, and tells neither way what failed.
+        why += "; look whether it speaks TLS at that port, and whether tls_trust_certs_file_path names who signed its "
+        why += "certificate"
+    return unavailable(where, doing, why, unknown=unknown)

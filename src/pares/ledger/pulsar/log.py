@@ -41,7 +41,7 @@ from pares.ledger.pulsar.reads import Reads
 from pares.ledger.pulsar.settings import Settings, check_most, log, take
 from pares.ledger.pulsar.topics import Topics
 from pares.ledger.pulsar.writer import Writer
-from pares.ledger.service_log import Known, TailedLog
+from pares.ledger.service_log import Gone, Known, TailedLog
 from pares.ledger.window import Window, Windows
 
 FRESH: Final = 0.1
@@ -49,10 +49,6 @@ FRESH: Final = 0.1
 _GRACE: Final = 0.5
 """Seconds for which `close` leaves an append that is under way to its answer."""
 _SOON: Final = 0.1
-
-
-class Gone(LedgerUnavailable):
-    """The log is not there."""
 
 
 class _Part(NamedTuple):
@@ -187,6 +183,9 @@ class _Shared:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
+    def remake(self, topic: str, partitions: int) -> bool:
+        return self.settle(topic, partitions)
+
     def settle(self, topic: str, partitions: int) -> bool:
         """See to it that the log is there; whether it was made."""
         with self.asking(f"make the topic {self.settings.base(topic)}", topic):
@@ -237,33 +236,12 @@ class PulsarLog(TailedLog):
     """The topics of one log."""
 
     kind = "pulsar"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
         self._shared = shared
         self.kind = shared.settings.scheme
-        self._had = 1
-        """How many partitions there were, should the log have to be made anew."""
-
-    def identity(self) -> str:
-        """A log that is gone is made anew here, unless this handle only looks on: the service that it is for must not wait
-        until somebody opens it again."""
-        try:
-            found = super().identity()
-        except Gone:
-            if self._shared.settings.readonly:
-                raise
-            try:
-                made = self._shared.settle(self._topic, self._had)
-            except ConfigError as error:
-                # A cluster that restarts empty has no namespace for a moment, and what was right when this was opened will be.
-                raise LedgerUnavailable(str(error)) from None
-            if made:
-                log.warning("%s: the log was gone, and was made anew: it is another one", self._shared.settings.where)
-            found = super().identity()
-        known = self._shared.known.get(self._topic)
-        self._had = known[1] if known is not None else self._had
-        return found
 
     def broker_time(self) -> bool:
         """Entries carry the time of their writers: the client does not show the broker's."""

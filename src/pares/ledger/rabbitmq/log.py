@@ -44,7 +44,7 @@ from pares.ledger.rabbitmq.link import Link
 from pares.ledger.rabbitmq.settings import Settings, check_most, log, take
 from pares.ledger.rabbitmq.streams import Bounds, Streams, peek
 from pares.ledger.rabbitmq.wire import Wire
-from pares.ledger.service_log import Known, TailedLog
+from pares.ledger.service_log import Gone, Known, TailedLog
 from pares.ledger.window import Window, Windows
 
 FRESH: Final = 0.5
@@ -235,6 +235,9 @@ class _Shared:
 
     # Making ----------------------------------------------------------------------------------------------------------
 
+    def remake(self, topic: str, partitions: int) -> bool:
+        return self.settle(topic, partitions)
+
     def settle(self, topic: str, partitions: int) -> bool:
         """See to it that the log is there; whether it was made."""
         return self.link.do(
@@ -270,35 +273,15 @@ class _Shared:
             self.link.close()
 
 
-class Gone(LedgerUnavailable):
-    """The log is not there."""
-
-
 class RabbitLog(TailedLog):
     """The streams of one topic as a log."""
 
     kind = "rabbitmq-stream"
+    teller = log
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
         self._shared = shared
-        self._had = 1
-        """How many partitions there were, should the log have to be made anew."""
-
-    def identity(self) -> str:
-        """A log that is gone is made anew here, unless this handle only looks on: the service that it is for must not wait
-        until somebody opens it again."""
-        try:
-            found = super().identity()
-        except Gone:
-            if self._shared.settings.readonly:
-                raise
-            if self._shared.settle(self._topic, self._had):
-                log.warning("%s: the log was gone, and was made anew: it is another one", self._shared.settings.where)
-            found = super().identity()
-        known = self._shared.known.get(self._topic)
-        self._had = known[1] if known is not None else self._had
-        return found
 
     def broker_time(self) -> bool:
         """Entries carry the time of the server, of when it put them into the stream. Clients can't set it."""
