@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from bench.part import ANSWERS
+from bench.part import ANSWERS, Traffic
 from pares.dev.process import guarded
 from pares.ledger import parse
 
@@ -86,7 +86,12 @@ class Player:
 
     def sent(self) -> int:
         """TCP segments with data that it has sent; -1 where the system can't say."""
-        return int(self._ask("sent"))
+        return self.traffic().segments
+
+    def traffic(self) -> Traffic:
+        """What its TCP connections have carried so far; -1 where the system can't say."""
+        self.say("sent")
+        return Traffic(*map(int, self._answer()))
 
     def watched(self, since: int) -> Iterator[tuple[str, int, int, bool]]:
         """What it answered to those who asked whether it leads, at that time of the stopwatch or later: (form of the question,
