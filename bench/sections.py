@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from bench.cases import Row
 from bench.compare import recorded
@@ -19,13 +20,17 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def merged(before: str, now: str, of: Callable[[str], str] = str) -> str:
+STOPPED: Final = "not measured further"
+
+
+def merged(before: str, now: str, of: Callable[[str], str] = str, ran: Iterable[str] = ()) -> str:
     """The text `now`, which ends with a table, with those rows of the table in `before` that it does not measure anew.
 
-    `of`: by a row's first cell, what it belongs to. All old rows of what `now` has a row of are left out.
+    `of`: by a row's first cell, what it belongs to. All old rows of what `now` has a row of are left out. `ran`: cases that are
+    in `now`; that one of them was not measured further is no longer said, unless `now` does.
     """
     new = _rows(now)
-    measured = {of(what) for what, _ in new}
+    measured = {of(what) for what, _ in new} | {of(f"{case}: {STOPPED}") for case in ran}
     lines: list[str] = []
     placed: set[str] = set()
     for what, line in _rows(before):
@@ -58,11 +63,11 @@ class Section:
     end: str = END
     of: Callable[[str], str] = str
 
-    def write(self, file: Path, rows: Sequence[Row]) -> None:
+    def write(self, file: Path, rows: Sequence[Row], ran: Iterable[str] = ()) -> None:
         """Puts rows into the table; those that are not measured anew stay. Raises `ValueError` if a mark is missing."""
         recorded(file, self.begin, self.end)
         before = file.read_text().split(self.begin)[1].split(self.end)[0]
-        put(file, merged(before, f"{machine()}:\n\n{table(rows)}", self.of), self.begin, self.end)
+        put(file, merged(before, f"{machine()}:\n\n{table(rows)}", self.of, ran), self.begin, self.end)
 
 
 def section(name: str, of: Callable[[str], str] = str) -> Section:
@@ -83,7 +88,7 @@ def or_why(name: str, rows: Iterator[Row]) -> Iterator[Row]:
     try:
         yield from rows
     except (ParesError, OSError) as error:  # among them: not in time
-        yield Row(f"{name}: not measured further", str(error), "no error", met=False)
+        yield Row(f"{name}: {STOPPED}", str(error), "no error", met=False)
 
 
 def line(row: Row, beside: str = "") -> str:

@@ -84,8 +84,8 @@ def starts(quick: bool, url: str | None = None) -> Iterator[Row]:
 def on_history(quick: bool, url: str | None = None) -> Iterator[Row]:
     """The same on a log on which the group has lived before, so that joiners begin at a snapshot."""
     with Troupe(url) as troupe:
-        total, watched = (24, 2.0) if quick else (MEMBERS, WATCHED)
-        yield from started(troupe.url, total, watched, HISTORY)
+        total, watched, history = (24, 2.0, 1000) if quick else (MEMBERS, WATCHED, HISTORY)
+        yield from started(troupe.url, total, watched, history)
 
 
 def started(url: str, total: int, watched: float, history: int = 0) -> Iterator[Row]:
