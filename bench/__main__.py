@@ -129,8 +129,9 @@ def main() -> None:
     names = list(dict.fromkeys(options.only or kind.usual))
     sections = {name: kind.apart.get(name, kind.section) for name in names}
     before: dict[str, str] = {}
-    for section in dict.fromkeys(sections.values() if options.compare is not None else ()):
-        before |= recorded(options.compare, section.begin, section.end)
+    if options.compare is not None:
+        for section in dict.fromkeys(sections.values()):
+            before |= recorded(options.compare, section.begin, section.end)
     # As after installation: a process that compiles for itself keeps the compiler's leavings, and takes longer to end.
     compileall.compile_dir(Path(pares.__file__).parent, quiet=2)
     found: dict[Section, list[Row]] = {}
