@@ -98,7 +98,7 @@ endef
 soak: $(VENV)/.ready-test ## the tests with real processes and signals, ROUNDS=50 rounds each, on SQLite and on Kafka
 	PARES_ROUNDS=$(ROUNDS) $(BIN)/pytest -m processes --timeout=7200 $(ARGS)
 
-bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost: distributions and ratios
+bench: $(VENV)/.ready-test ## takeover, handover, holds(), fold and idle cost on SQLite; ARGS="--help" says how to measure on files and Kafka, and large groups
 	$(BIN)/python -m bench $(ARGS)
 
 chaos: $(VENV)/.ready-test ## 200 faults on three real brokers, in networks of their own (needs root's rights)
@@ -128,7 +128,7 @@ beat: $(VENV)/.ready-examples ## Celery beat behind `pares run` on two hosts; th
 fresh: $(VENV)/.ready-test ## each example in an environment of its own, with nothing but what examples/README.md names (from PyPI)
 	$(BIN)/pytest -m brokers --durations=6 tests/examples/test_fresh.py $(ARGS)
 
-bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; a quarter of an hour
+bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; twenty minutes
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
 bench-consume: $(VENV)/.ready-test ## consumers beside consumer groups, share groups and pyrallel-consumer, on a real Kafka; two and a half hours

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pares
-from bench import on_file, on_sources
+from bench import on_sources
 from bench.processes import Troupe
 from pares.core.wire import records
 from pares.core.wire.reader import Reader
@@ -186,11 +186,6 @@ def appends(quick: bool) -> Iterator[Row]:
     yield Row("SQLite append, synchronous=full", spread(found, digits=2))
 
 
-def file_appends(quick: bool) -> Iterator[Row]:
-    for what, values, target, met in on_file.rows(quick):
-        yield Row(what, spread(values, "us" if len(values) > 1 else "a second"), target, met)
-
-
 def topics(quick: bool) -> Iterator[Row]:
     for what, values, unit in on_sources.kept(quick):
         yield Row(what, spread(values, unit))
@@ -292,7 +287,6 @@ CASES: dict[str, Callable[[bool], Iterator[Row]]] = {
     "holds": check,
     "fold": fold,
     "append": appends,
-    "file-append": file_appends,
     "topic": topics,
     "source-nats": nats_source,
     "idle": idle,

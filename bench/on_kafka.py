@@ -19,9 +19,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pares
-from bench import idle_kafka, on_sources
+from bench import on_sources
 from bench.cases import Row, crash, handed_over, spread, unprovoked
 from bench.hosts.cases import takeovers as across_hosts
+from bench.hosts.crowd import crowds
+from bench.hosts.starts import on_history, starts
+from bench.idle import beside, members
 from pares.dev import Kafka
 
 BEGIN, END = "<!-- figures on Kafka -->", "<!-- end of figures on Kafka -->"
@@ -46,10 +49,25 @@ def cases(options: Namespace) -> Cases:
         "handover": lambda _: (row for n in nodes for row in handovers(n, rounds)),
         "takeover": lambda _: (row for n in nodes for row in takeovers(n, rounds)),
         "source": lambda quick: sources(nodes[0], quick),
-        "witness": lambda _: across_hosts(rounds),
-        "idle": lambda quick: idle_members(options.members or idle_kafka.COUNTS, options.session, quick),
         "false": lambda _: false_takeovers(nodes[-1], 0.1 if options.quick else options.minutes),
     }
+
+
+def more(options: Namespace) -> Cases:
+    """Cases that run only when they are named."""
+    rounds: int = 3 if options.quick else options.rounds
+    return {
+        "idle": lambda quick: idle_members(options.members, options.session, quick),
+        "witness": lambda _: across_hosts(rounds),
+        "starts": lambda quick: (row for case in (starts, on_history) for row in fresh(case, quick)),
+        "crowd": lambda quick: fresh(crowds, quick),
+    }
+
+
+def fresh(case: Callable[[bool, str], Iterator[Row]], quick: bool) -> Iterator[Row]:
+    """A case of members, on a broker of its own."""
+    with cluster(1, 1 if quick else MANY) as kafka:
+        yield from case(quick, url(kafka))
 
 
 @contextmanager
@@ -183,13 +201,13 @@ def takeovers(nodes: int, rounds: int) -> Iterator[Row]:
             yield Row(what, spread(found, digits=0), f"p50 <= {most:.0f} ms", met)
 
 
-def idle_members(counts: Sequence[int], sessions: Sequence[float] | None, quick: bool) -> Iterator[Row]:
-    """On one broker; `quick`: the first of the groups alone; kazoo's on a server of its own, when Kafka has ended."""
+def idle_members(counts: Sequence[int] | None, sessions: Sequence[float] | None, quick: bool) -> Iterator[Row]:
+    """On one broker; kazoo's on a server of its own, when Kafka has ended."""
+    sent: beside.Sent = {}
     with cluster(1, 1) as kafka:
-        for count in counts[:1] if quick else counts:
-            for session in (sessions or idle_kafka.SESSIONS)[: 1 if quick else None]:
-                yield from idle_kafka.idle(kafka, url(kafka), count, session, quick=quick)
-    yield from idle_kafka.kazoo(5.0 if quick else 30.0)
+        for count, session in members.groups(counts, sessions, quick):
+            yield from beside.beside_a_group(kafka, url(kafka), count, session, quick=quick, sent=sent)
+    yield from beside.kazoo(5.0 if quick else 30.0, sent.get((3, 1.0)))
 
 
 def false_takeovers(nodes: int, minutes: float) -> Iterator[Row]:

@@ -4,7 +4,8 @@ Lines out: `WORD ROLE NS ...` for what happens to it (`ready`, `lead`, `lost`, `
 processes of a host share), and answers to questions (`cpu`, `sent`, `watched`). Lines in, beside those of its own:
 
 * `cpu`: `cpu SECONDS`, the processor time that it has used so far.
-* `sent`: `sent SEGMENTS`, how many TCP segments with data its connections have sent so far; -1 where the system can't say.
+* `sent`: `sent SEGMENTS SENT RECEIVED`, how many TCP segments with data its connections have sent so far, and how many
+  bytes they have sent and received; -1 where the system can't say.
 * `watch`: from now on its belief is asked for again and again, in each of the forms in which a user would ask.
 * `watched NS`: `watched FORM COUNT NS ENDED` for each form, then `watched`: how many answers to questions asked at NS or later
   were yes before the first no, when the last of them was asked, and whether there was a no at all. Ends the watching.
@@ -21,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pares.runtime.clock import stopwatch
 
@@ -30,8 +31,10 @@ ANSWERS: Final = frozenset({"cpu", "sent", "watched"})
 PAUSE: Final = 0.00025
 """Seconds between one question and the next, while beliefs are watched."""
 _TCP_INFO_BYTES: Final = 192
+_BYTES_ACKED: Final = 120
 _DATA_SEGS_OUT: Final = 156
-"""Where Linux (4.6 and newer) puts that count in the answer to TCP_INFO."""
+"""Where Linux (4.6 and newer) puts in the answer to TCP_INFO: the bytes that were sent and acknowledged, with those received
+behind them; and the segments with data that were sent."""
 
 _told: Final = threading.Lock()
 
@@ -84,15 +87,23 @@ def first_run(answers: list[tuple[int, bool]], since: int) -> tuple[int, int, bo
     return count, last, False
 
 
-_sent: Final[dict[str, int]] = {}
-"""What each connection was last known to have sent, by the name that the system gives its socket: also of closed ones."""
+class Traffic(NamedTuple):
+    segments: int
+    sent: int
+    """Bytes, as `received`."""
+    received: int
 
 
-def sent() -> int:
-    """TCP segments with data that this process' connections have sent. A small request is one segment. What a connection sends
-    between two such questions and then closes is not seen."""
+_UNKNOWN: Final = Traffic(-1, -1, -1)
+_known: Final[dict[str, Traffic]] = {}
+"""What each connection was last known to have carried, by the name that the system gives its socket: also of closed ones."""
+
+
+def traffic() -> Traffic:
+    """What this process' TCP connections have carried: segments with data (a small request is one), and bytes. What a
+    connection carries between two such questions and then closes is not seen."""
     if sys.platform != "linux":
-        return -1
+        return _UNKNOWN
     for number, name in _sockets():
         try:
             connection = socket.socket(fileno=os.dup(number))
@@ -106,8 +117,14 @@ def sent() -> int:
             except OSError:
                 continue
             if len(said) >= _DATA_SEGS_OUT + 4:
-                _sent[name] = struct.unpack_from("=I", said, _DATA_SEGS_OUT)[0]
-    return sum(_sent.values())
+                (segments,) = struct.unpack_from("=I", said, _DATA_SEGS_OUT)
+                _known[name] = Traffic(segments, *struct.unpack_from("=QQ", said, _BYTES_ACKED))
+    return Traffic(*(sum(column) for column in zip(*_known.values(), strict=True))) if _known else Traffic(0, 0, 0)
+
+
+def sent() -> int:
+    """TCP segments with data that this process' connections have sent; -1 where the system can't say."""
+    return traffic().segments
 
 
 def _sockets() -> Iterator[tuple[int, str]]:
@@ -129,7 +146,7 @@ def play(forms: Mapping[str, Callable[[], bool]], acts: Mapping[str, Callable[..
         if word == "cpu":
             tell("cpu", time.process_time())
         elif word == "sent":
-            tell("sent", sent())
+            tell("sent", *traffic())
         elif word == "watch":
             watches = {form: Watch(ask) for form, ask in forms.items()}
         elif word == "watched":

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from bench.part import ANSWERS
+from bench.part import ANSWERS, Traffic
 from pares.dev.process import guarded
 from pares.ledger import parse
 
@@ -86,7 +86,12 @@ class Player:
 
     def sent(self) -> int:
         """TCP segments with data that it has sent; -1 where the system can't say."""
-        return int(self._ask("sent"))
+        return self.traffic().segments
+
+    def traffic(self) -> Traffic:
+        """What its TCP connections have carried so far; -1 where the system can't say."""
+        self.say("sent")
+        return Traffic(*map(int, self._answer()))
 
     def watched(self, since: int) -> Iterator[tuple[str, int, int, bool]]:
         """What it answered to those who asked whether it leads, at that time of the stopwatch or later: (form of the question,
@@ -135,12 +140,18 @@ class Troupe:
         """The next to say `word` of `role` that has not been heard yet, and at what time of the stopwatch; waits for it."""
         for number in itertools.count():
             if number == len(self._heard):
-                self._heard.append(self.lines.get(timeout=PATIENCE))
+                self._heard.append(self._next(word, role))
             name, said, about, at, *_ = self._heard[number]
             if said == word and about == role and int(at) >= after and name != by_other_than:
                 del self._heard[number]
                 return name, int(at)
         raise AssertionError
+
+    def _next(self, word: str, role: str) -> list[str]:
+        try:
+            return self.lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise TimeoutError(f"nothing was told for {PATIENCE:g} s, and {word!r} of {role} is waited for") from None
 
     def heard(self, word: str, *, role: str = "r") -> list[str]:
         """Those that have said `word` of `role` by now and have not been heard yet, in order; waits for nothing."""

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import pares
 from bench.part import play, tell
 from pares.ledger import Capabilities
@@ -23,12 +25,15 @@ from pares.runtime.clock import stopwatch
 
 
 class Blind:
-    """A ledger next to which no locks can be put: so nobody's death can be proven, and only silence decides."""
-
-    capabilities = Capabilities(scope="process")
+    """A ledger next to which no locks can be put: so nobody's death can be proven, and only silence decides. In all else it is
+    the ledger that it wraps: what that declares, members use (stamps, for one, from which silence is counted)."""
 
     def __init__(self, ledger: Any) -> None:
         self._ledger = ledger
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(self._ledger.capabilities, scope="process")
 
     @property
     def place(self) -> Path | None:

@@ -87,7 +87,7 @@ def show(ledger: str, quotes: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.price_feed", description=__doc__)
-    parser.add_argument("--ledger", help="default: a SQLite file of its own")
+    parser.add_argument("--ledger", help="default: a file ledger of its own")
     parser.add_argument("--worker", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--quotes", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         worker(options.worker, options.ledger, options.quotes)
         return 0
     with tempfile.TemporaryDirectory(prefix="pares-feed-") as folder:
-        ledger = options.ledger or f"sqlite:///{folder}/group.db?partitions={len(INSTRUMENTS)}"
+        ledger = options.ledger or f"file://{folder}/group?partitions={len(INSTRUMENTS)}"
         return show(ledger, Path(folder) / "quotes.db")
 
 

@@ -68,7 +68,7 @@ def show(ledger: str, jobs: Path, rounds: int) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.scheduler", description=__doc__)
-    parser.add_argument("--ledger", help="default: a SQLite file of its own; kafka://HOST:PORT/TOPIC as goNELI has it")
+    parser.add_argument("--ledger", help="default: a file ledger of its own; kafka://HOST:PORT/TOPIC as goNELI has it")
     parser.add_argument("--rounds", type=int, default=2, help="how often the leader is killed")
     parser.add_argument("--worker", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=Path, help=argparse.SUPPRESS)
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         worker(options.worker, options.ledger, options.jobs)
         return 0
     with tempfile.TemporaryDirectory(prefix="pares-jobs-") as folder:
-        ledger = options.ledger or f"sqlite:///{folder}/group.db"
+        ledger = options.ledger or f"file://{folder}/group"
         return show(ledger, Path(folder) / "jobs.db", options.rounds)
 
 

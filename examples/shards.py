@@ -99,7 +99,7 @@ def show(ledger: str, orders: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.shards", description=__doc__)
-    parser.add_argument("--ledger", help="default: a SQLite file of its own")
+    parser.add_argument("--ledger", help="default: a file ledger of its own")
     parser.add_argument("--worker", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--orders", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
         worker(options.worker, options.ledger, options.orders)
         return 0
     with tempfile.TemporaryDirectory(prefix="pares-shards-") as folder:
-        ledger = options.ledger or f"sqlite:///{folder}/group.db?partitions={len(SHARDS)}"
+        ledger = options.ledger or f"file://{folder}/group?partitions={len(SHARDS)}"
         return show(ledger, Path(folder) / "orders.db")
 
 

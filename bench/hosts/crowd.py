@@ -10,30 +10,59 @@ killed what it had told until then.
 from __future__ import annotations
 
 import argparse
-import logging
 import queue
 import statistics
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pares
 from bench.cases import Row, spread
-from bench.hosts.starts import Heard
-from bench.part import play, tell
 from bench.processes import Player, Troupe
+from bench.sections import CROWDS, line, or_why
 from pares.runtime.clock import stopwatch
 
 SETTLING: Final = 10.0
 """Seconds within which all is to be led."""
 PATIENCE: Final = 120.0
-WORDS: Final[dict[type, str]] = {pares.Acquired: "lead", pares.Revoked: "handing", pares.Fenced: "lost"}
 STILL: Final = 3.0
 """Sessions without any change, after which a group counts as settled."""
+LOOK: Final = 60.0
+"""Seconds for which a group is looked at that did not come to lead all of its roles."""
+MOST_MB: Final = 30
+FLAT_MB: Final = 1.0
+"""By how much a member's memory may grow while nothing happens."""
+FOLLOWED: Final = 20.0
+"""Seconds of the log that are read to know how fast it grows, when all else has been measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """What is measured. `session`, `calm` (for which nothing may be lost) and `patience` (until all is to be led, at most) in
+    seconds."""
+
+    members: int
+    roles: int
+    processes: int
+    session: float
+    calm: float
+    patience: float = PATIENCE
+    ledger: str
+
+    @property
+    def what(self) -> str:
+        apart = f", {self.processes} processes" if self.processes != self.members else ""
+        return f"{self.members} members, {self.roles} roles, session {self.session:g} s, {self.ledger}{apart}"
+
+    @property
+    def each(self) -> int:
+        """Members of one process."""
+        return self.members // self.processes
 
 
 class Told(NamedTuple):
@@ -71,14 +100,14 @@ class Crowd:
         self.lost += word == "lost"
         return told
 
-    def until(self, roles: int, since: int) -> float:
-        """Seconds from `since` until all of so many are led."""
-        end, last = time.monotonic() + PATIENCE, since
+    def until(self, roles: int, since: int, patience: float) -> float | None:
+        """Seconds from `since` until all of so many are led; None if they are not after so many seconds."""
+        end, last = time.monotonic() + patience, since
         while len(self.led) < roles:
             told = self.next(1.0)
             last = last if told is None else told.at
             if time.monotonic() > end:
-                raise TimeoutError(f"{len(self.led)} of {roles} roles are led after {PATIENCE:g} s")
+                return None
         return (last - since) / 1e9
 
     def still(self, seconds: float, limit: float = PATIENCE) -> bool:
@@ -97,47 +126,99 @@ class Crowd:
         return count
 
 
-def measured(
-    troupe: Troupe, members: int, roles: int, *, processes: int, session: float, calm: float, ledger: str
-) -> Iterator[Row]:
+def measured(troupe: Troupe, group: Group) -> Iterator[Row]:
     """Rows of one group, from its start to the death of half of it."""
-    what = f"{members} members, {roles} roles, session {session:g} s, {ledger}"
-    each = members // processes
     players = [
-        troupe.cast(f"p{number}", _command(troupe.url, session, roles, number * each, each))
-        for number in range(processes)
+        troupe.cast(f"p{number}", _command(troupe.url, group, number * group.each)) for number in range(group.processes)
     ]
-    crowd = Crowd(troupe)
+    yield from or_why(group.what, _played(group, Crowd(troupe), troupe.url, players))
+
+
+def _played(group: Group, crowd: Crowd, url: str, players: Sequence[Player]) -> Iterator[Row]:
+    what, roles, session = group.what, group.roles, group.session
     for _ in players:
-        told = crowd.next(PATIENCE)
-        if told is None or told.word != "ready":
-            raise TimeoutError(f"in the place of 'ready' a process said {told}")
+        said = crowd.next(PATIENCE)
+        if said is None or said.word != "ready":
+            raise TimeoutError(f"in the place of 'ready' a process said {said}")
+    bare = [memory(player) for player in players]
     began = stopwatch()
     for player in players:
         player.say("begin")
-    took = crowd.until(roles, began)
+    took = crowd.until(roles, began, group.patience)
+    if took is None:
+        said = f"{len(crowd.led)} of {roles} are led after {group.patience:g} s"
+        yield Row(f"{what}: all led after", said, f"<= {SETTLING:g} s", met=False)
+        yield from _calm(group, crowd, players, bare, min(group.calm, LOOK))
+        yield from _in_the_end(what, crowd, players)
+        return
     yield Row(f"{what}: all led after", f"{took:.2f} s", f"<= {SETTLING:g} s", took <= SETTLING)
     still = crowd.still(STILL * session)
     loads = Counter(crowd.led.values())
-    uneven = max(loads.values()) - (min(loads.values()) if len(loads) == members else 0)
+    uneven = max(loads.values(), default=0) - (min(loads.values()) if len(loads) == group.members else 0)
     yield Row(f"{what}: most and least that a member leads differ by", str(uneven), "1", still and uneven <= 1)
     yield Row(f"{what}: terms until then, of each role", f"{crowd.terms / roles:.2f}")
-    yield from _calm(what, crowd, players, members, calm)
+    yield from _calm(group, crowd, players, bare, group.calm)
+    yield _growth(what, crowd, url, min(group.calm, FOLLOWED))
     yield from _half_dies(what, crowd, players, session)
     yield from _in_the_end(what, crowd, players[len(players) // 2 :])
 
 
-def _calm(what: str, crowd: Crowd, players: Sequence[Player], members: int, seconds: float) -> Iterator[Row]:
-    before, lost = [player.cpu() for player in players], crowd.lost
-    began = time.monotonic()
+def _calm(
+    group: Group, crowd: Crowd, players: Sequence[Player], bare: Sequence[float], seconds: float
+) -> Iterator[Row]:
+    what, each = group.what, group.each
+    before, lost, held = [player.cpu() for player in players], crowd.lost, [memory(player) for player in players]
+    carried, began = [player.traffic() for player in players], time.monotonic()
     changes = crowd.listen(seconds)
-    used = [100 * (player.cpu() - was) for player, was in zip(players, before, strict=True)]
-    part = sum(used) / (time.monotonic() - began) / members
+    took = time.monotonic() - began
+    used = [100 * (player.cpu() - was) / took / each for player, was in zip(players, before, strict=True)]
     yield Row(
-        f"{what}: lost in {seconds / 60:g} minutes", f"{crowd.lost - lost} ({changes} changes)", "0", changes == 0
+        f"{what}: lost in {seconds / 60:.3g} minutes", f"{crowd.lost - lost} ({changes} changes)", "0", changes == 0
     )
-    yield Row(f"{what}: processor of a member", f"{part:.2f} % of a core")
-    yield Row(f"{what}: memory of a process", spread([_memory(player) for player in players], "MB"))
+    yield Row(f"{what}: processor of a member", spread(used, "% of a core", 3))
+    now = [player.traffic() for player in players]
+    if all(one.sent > 0 for one in now):  # else there is no server, or no system that can say
+        out, back = (
+            sum(getattr(one, name) - getattr(was, name) for one, was in zip(now, carried, strict=True)) / took / 1e3
+            for name in ("sent", "received")
+        )
+        yield Row(f"{what}: sent and received by all", f"{out:.1f} and {back:.1f} kB/s")
+    last = [memory(player) for player in players]
+    own = [(mb - base) / each for mb, base in zip(last, bare, strict=True)]
+    grown = [(mb - was) / each for mb, was in zip(last, held, strict=True)]
+    yield Row(f"{what}: memory of a process", spread(last, "MB"))
+    yield Row(
+        f"{what}: memory of a member, beside its interpreter",
+        spread(own, "MB", 2),
+        f"p50 <= {MOST_MB} MB",
+        statistics.median(own) <= MOST_MB,
+    )
+    yield Row(
+        f"{what}: memory of a member, grown in {seconds / 60:.3g} minutes",
+        spread(grown, "MB", 2),
+        f"p50 <= {FLAT_MB:g} MB",
+        statistics.median(grown) <= FLAT_MB,
+    )
+
+
+def _growth(what: str, crowd: Crowd, url: str, seconds: float) -> Row:
+    """What the log grows by, read from it."""
+    with closing(pares.open(url)) as log:
+        first, began = log.end(), time.monotonic()
+        crowd.listen(seconds)
+        end, took = log.end(), time.monotonic() - began
+        count = size = 0
+        while first < end:
+            entries = log.read(first, timeout=1.0)
+            if not entries:
+                break  # only what brokers write for themselves is left
+            found = [entry for entry in entries if entry.offset < end]
+            count, size, first = (
+                count + len(found),
+                size + sum(len(entry.payload) for entry in found),
+                entries[-1].offset + 1,
+            )
+    return Row(f"{what}: the log grows by", f"{count / took:.1f} records/s, {size / took / 1e3:.2f} kB/s")
 
 
 def _half_dies(what: str, crowd: Crowd, players: Sequence[Player], session: float) -> Iterator[Row]:
@@ -155,9 +236,10 @@ def _half_dies(what: str, crowd: Crowd, players: Sequence[Player], session: floa
             again.setdefault(told.role, (told.at - killed) / 1e9)
     most = session + 0.2
     met = len(again) == len(orphans) and statistics.median(again.values()) <= most
-    yield Row(
-        f"{what}: half killed at once, led again after", spread(list(again.values()), "s", 2), f"p50 <= {most:g} s", met
-    )
+    found = spread(list(again.values()), "s", 2) if again else "never"
+    if len(again) < len(orphans):
+        found += f"; {len(orphans) - len(again)} of {len(orphans)} are not led after {PATIENCE:g} s"
+    yield Row(f"{what}: half killed at once, led again after", found, f"p50 <= {most:g} s", met)
     crowd.still(STILL * session)
     moved = (crowd.terms - terms) / max(1, len(orphans))
     yield Row(f"{what}: terms for each role of the dead", f"{moved:.3f}", "<= 1.05", moved <= 1.05)
@@ -179,58 +261,24 @@ def _in_the_end(what: str, crowd: Crowd, living: Sequence[Player]) -> Iterator[R
     yield Row(f"{what}: members that began anew, errors logged", f"{restarts}, {errors}", "0, 0", not restarts + errors)
 
 
-def _memory(player: Player) -> float:
+def memory(player: Player) -> float:
+    """Megabytes that are in memory now."""
     with open(f"/proc/{player.process.pid}/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
-def _command(url: str, session: float, roles: int, first: int, count: int) -> list[str]:
-    words = (url, session, roles, first, count, f"p{first // count}")
-    return [sys.executable, "-m", "bench.hosts.crowd", "--play", *map(str, words)]
+def _command(url: str, group: Group, first: int) -> list[str]:
+    words = (url, group.session, group.roles, first, group.each, f"p{first // group.each}")
+    return [sys.executable, "-m", "bench.hosts.players", *map(str, words)]
 
 
-def perform(url: str, session: str, roles: str, first: str, count: str, name: str) -> None:
-    """One process: its members, when it is told to."""
-    heard = Heard()
-    logging.getLogger("pares").addHandler(heard)
-    members: list[pares.Member] = []
-    names = [f"r{number}" for number in range(int(roles))]
-
-    def listen(member: pares.Member) -> None:
-        events, known = member.events(), set[int]()
-        for role in member.health().leads:  # what it led before it was listened to
-            term = member.term(role)
-            if term is not None:
-                known.add(term.token)
-                tell("lead", role, stopwatch(), member.name)
-        for event in events:
-            if isinstance(event, pares.Acquired | pares.Revoked | pares.Fenced):
-                word = WORDS[type(event)]
-                if word != "lead" or event.token not in known:
-                    tell(word, event.role, stopwatch(), member.name)
-
-    def begin() -> None:
-        for number in range(int(first), int(first) + int(count)):
-            # Members of one process have one ledger, as they would in a program.
-            member = pares.Member(url, group="crowd", name=f"{name}.{number}", roles=names, session=float(session))
-            members.append(member)
-            threading.Thread(target=listen, args=(member,), daemon=True).start()
-
-    def end() -> None:
-        tell("ended", "-", sum(member.health().restarts for member in members), len(heard.errors))
-
-    tell("ready", "-", stopwatch())
-    play({}, {"begin": begin, "end": end})
-
-
-def crowds(quick: bool) -> Iterator[Row]:
+def crowds(quick: bool, url: str | None = None) -> Iterator[Row]:
     """The case of `python -m bench`: on whatever ledger members are measured there."""
-    with Troupe() as troupe:
-        size = (10, 60) if quick else (100, 1000)
-        calm = 3.0 if quick else 600.0
-        yield from measured(
-            troupe, *size, processes=size[0], session=1.0, calm=calm, ledger=troupe.url.partition(":")[0]
-        )
+    members, roles, calm = (6, 30, 3.0) if quick else (100, 1000, 600.0)
+    with Troupe(url) as troupe:
+        ledger = troupe.url.partition(":")[0]
+        group = Group(members=members, roles=roles, processes=members, session=1.0, calm=calm, ledger=ledger)
+        yield from measured(troupe, group)
 
 
 def main() -> None:
@@ -240,8 +288,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, help="as many as members, if not said")
     parser.add_argument("--session", type=float, default=1.0, help="seconds")
     parser.add_argument("--minutes", type=float, default=10.0, help="for which nothing may be lost")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds until all is to be led, at most")
     parser.add_argument("--ledger", choices=["file", "sqlite", "kafka"], default="file")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the rows between the marks of this file")
     options = parser.parse_args()
+    processes = options.processes or options.members
+    if options.members % processes:
+        parser.error(f"{options.members} members can't be dealt out evenly to {processes} processes")
     with ExitStack() as stack:
         url: str | None = None
         if options.ledger == "kafka":
@@ -251,15 +304,22 @@ def main() -> None:
             url = fresh(stack.enter_context(cluster(1)))
         Troupe.begins = options.ledger
         troupe = stack.enter_context(Troupe(url))
-        processes = options.processes or options.members
-        size = {"processes": processes, "session": options.session, "calm": 60 * options.minutes}
-        for row in measured(troupe, options.members, options.roles, ledger=options.ledger, **size):
-            met = {None: "", True: "met", False: "MISSED"}[row.met]
-            print(f"{row.what:84} {row.figures:32} {row.target:16} {met}".rstrip(), flush=True)
+        group = Group(
+            members=options.members,
+            roles=options.roles,
+            processes=processes,
+            session=options.session,
+            calm=60 * options.minutes,
+            patience=options.patience,
+            ledger=options.ledger,
+        )
+        rows: list[Row] = []
+        for row in measured(troupe, group):
+            rows.append(row)
+            print(line(row), flush=True)
+    if options.write is not None:
+        CROWDS.write(options.write, rows)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--play"]:
-        perform(*sys.argv[2:])
-    else:
-        main()
+    main()

@@ -72,22 +72,39 @@ def _redis(session: float) -> Contender:
     )
 
 
+@dataclass(frozen=True)
+class Place:
+    """A ledger of pares. `url`: with braces for the address."""
+
+    name: str
+    url: str
+    stage: Stage
+    beside: str = ""
+    tcp: bool = False
+
+
+PLACES: Final = {
+    "kafka": Place("Kafka", "kafka://{}/bench", servers.kafka, "; broker as it comes", tcp=True),
+    "file": Place("file", "file://{}/bench", servers.folder),
+    "sqlite": Place("SQLite", "sqlite:///{}/bench.db", servers.folder),
+}
+
+
 def _pares(where: str, session: float, *, proof: bool) -> Contender:
-    on_kafka = where == "kafka"
-    how = "death proven (same host)" if proof else "by silence"
+    place = PLACES[where]
     return Contender(
         key=f"pares-{where}-{session:g}" + ("-proof" if proof else ""),
-        name=f"**pares**, {'Kafka' if on_kafka else 'SQLite'}",
+        name=f"**pares**, {place.name}",
         session=session,
-        settings=how + ("; broker as it comes" if on_kafka else ""),
-        stage=servers.kafka if on_kafka else servers.folder,
+        settings=("death proven (same host)" if proof else "by silence") + place.beside,
+        stage=place.stage,
         module="bench.worker",
-        url="kafka://{}/bench" if on_kafka else "sqlite:///{}/bench.db",
+        url=place.url,
         forms=HOLDS,
         ours=True,
         extra=("r",) if proof else ("r", "noproof"),
         ledger=True,
-        tcp=on_kafka,
+        tcp=place.tcp,
     )
 
 
@@ -109,6 +126,9 @@ _ALL: Final = (
     _pares("kafka", 1.0, proof=False),
     _pares("kafka", 0.3, proof=False),
     _pares("kafka", 1.0, proof=True),
+    _pares("file", 1.0, proof=False),
+    _pares("file", 0.3, proof=False),
+    _pares("file", 1.0, proof=True),
     _pares("sqlite", 1.0, proof=False),
     _pares("sqlite", 0.3, proof=False),
     _pares("sqlite", 1.0, proof=True),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
+from bench.__main__ import kind_of
 from bench.allcall import cases as allcall
 from bench.compare import median, ratio, recorded
 from bench.figures import BEGIN, END, put
 from bench.neli import cases as on_neli
+from bench.sections import CROWDS, FILES, IDLE_KAFKA, SQLITE, WITNESSES
 from bench_run import ROOT, bench
 
 from bench import on_kafka
@@ -16,7 +19,11 @@ from bench import on_kafka
 KINDS = {
     "kafka": (
         ["--ledger", "kafka"],
-        "no case on kafka: idel; there are roundtrip, handover, takeover, source, witness, idle, false",
+        "no case on kafka: idel; there are roundtrip, handover, takeover, source, false, idle, witness, starts, crowd",
+    ),
+    "file": (
+        ["--ledger", "file"],
+        "no case on file: idel; there are takeover, handover, append, idle, thousand, false, witness, starts, crowd",
     ),
     "neli": (["--protocol", "neli"], "no case on neli: idel; there are crash-goneli"),
     "allcall": (
@@ -25,9 +32,10 @@ KINDS = {
     ),
 }
 MARKS = [(kind.BEGIN, kind.END) for kind in (on_kafka, on_neli, allcall)]
+SECTIONS = [(section.begin, section.end) for section in (SQLITE, FILES, CROWDS, WITNESSES, IDLE_KAFKA)]
 
 
-@pytest.mark.parametrize(("begin", "end"), MARKS)
+@pytest.mark.parametrize(("begin", "end"), [*MARKS, *SECTIONS])
 def test_figures_go_between_the_marks(tmp_path: Path, begin: str, end: str) -> None:
     text = (ROOT / "docs" / "bench.md").read_text()
     assert text.count(begin) == text.count(end) == 1, "the document has a place for them"
@@ -96,3 +104,29 @@ def test_a_run_stands_beside_the_recorded_one(tmp_path: Path) -> None:
     assert " x the recorded 0." in ended.stdout
     (tmp_path / "page.md").write_text("no marks")
     assert "once each" in bench("--only", "append", "--compare", str(tmp_path / "page.md")).stderr
+
+
+def test_rows_of_a_run_are_put_where_they_belong_and_others_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    heads = "| what | min / p50 / max | target | met |\n|---|---|---|---|"
+    page.write_text(
+        f"{FILES.begin}\n{heads}\n| another | 1 s |  |  |\n{FILES.end}\n{CROWDS.begin}\nnone\n{CROWDS.end}\n"
+    )
+    ended = bench("--ledger", "file", "--quick", "--only", "append", "--write", str(page))
+    assert ended.returncode == 0, ended.stderr
+    files, crowds = page.read_text().split(FILES.end)
+    assert "\n| another | 1 s |  |  |\n| file append of a beat | " in files
+    assert " | p50 <= 10 us | " in files
+    assert crowds == f"\n{CROWDS.begin}\nnone\n{CROWDS.end}\n"
+
+
+def test_what_has_a_table_of_its_own_does_not_run_unless_it_is_named() -> None:
+    options = argparse.Namespace(
+        protocol="claims", ledgers=None, nodes=None, rounds=50, quick=False, members=None, session=None, minutes=10
+    )
+    for ledger in ("sqlite", "file", "kafka"):
+        options.ledger = ledger
+        kind = kind_of(options)
+        assert kind.apart.keys() & kind.usual.keys() == set()
+        assert kind.more.keys() <= kind.apart.keys()
+        assert {"witness", "starts", "crowd"} <= kind.more.keys()

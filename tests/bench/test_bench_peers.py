@@ -95,12 +95,25 @@ def test_pares_on_kafka(kafka: Kafka) -> None:
     assert result.records > 1
 
 
-def test_pares_on_sqlite_has_nobody_to_send_to() -> None:
-    result = once(CONTENDERS["pares-sqlite-1-proof"], session=0.3)
+@pytest.mark.parametrize("where", ["file", "sqlite"])
+def test_pares_without_a_server_has_nobody_to_send_to(where: str) -> None:
+    result = once(CONTENDERS[f"pares-{where}-1-proof"], session=0.3)
     assert result.yes["holds()"] == [Yes(0, 0.0)]
     assert result.sent is None
     assert result.records is not None
     assert result.records > 1
+
+
+def test_pares_on_a_file_by_silence() -> None:
+    result = once(CONTENDERS["pares-file-0.3"])
+    assert result.crash[0] > 50, "no death was proven"
+
+
+def test_pares_is_measured_alike_on_each_ledger() -> None:
+    forms = {"1", "0.3", "1-proof"}
+    assert {key for key in CONTENDERS if key.startswith("pares-")} == {
+        f"pares-{where}-{form}" for where in ("kafka", "file", "sqlite") for form in forms
+    }
 
 
 def test_nobody_is_frozen_in_the_middle_of_a_write(tmp_path: Path) -> None:

@@ -138,7 +138,10 @@ def test_a_value_that_cannot_be_is_told_by_its_variable(
 
 
 def test_neither_says_which_ledger_or_which_group(monkeypatch: pytest.MonkeyPatch, memory: str) -> None:
-    with pytest.raises(ConfigError, match=r"no ledger: set PARES_LEDGER to its URL.*a member has no default"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no ledger: set PARES_LEDGER to its URL, such as file:///srv/work, .*a member has no default",
+    ):
         pares.Member.from_env(group="g")
     says(monkeypatch, LEDGER=memory)
     with pytest.raises(ConfigError, match="no group: set PARES_GROUP"):

@@ -140,7 +140,7 @@ class Environment:
             self.ledger is None
         ):  # and no default, as commands have: each host would be a world of its own, with its own leader
             raise ConfigError(
-                f"no ledger: set {LEDGER} to its URL, such as sqlite:///work.db, or give ledger=; a member has no default, "
+                f"no ledger: set {LEDGER} to its URL, such as file:///srv/work, or give ledger=; a member has no default, "
                 "which would be another one on each host"
             )
         if "group" not in self.settings:

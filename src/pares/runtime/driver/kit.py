@@ -216,7 +216,7 @@ def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host)
     """The log that a member writes to: opened by its URL, or given opened. Raises `ConfigError` and `CapabilityError`."""
     opened = host.open(ledger, **options) if isinstance(ledger, str) else ledger
     if not isinstance(opened, Log):
-        raise ConfigError(f"ledger is {ledger!r}: give a URL such as sqlite:///work.db, or an opened ledger")
+        raise ConfigError(f"ledger is {ledger!r}: give a URL such as file:work, or an opened ledger")
     if opened.capabilities.readonly:
         if opened is not ledger:
             opened.close()
