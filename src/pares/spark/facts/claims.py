@@ -17,26 +17,16 @@ is left; a member, which only wants the present, looks for the newest.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from pares.core.wire.changes import (
-    Began,
-    Change,
-    DidChanged,
-    MemberJoined,
-    MemberLeft,
-    PauseChanged,
-    RoleChanged,
-    SeatChanged,
-)
+from pares.core.wire.changes import DidChanged
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import AnyRecord, BadRecord, Beat, Did, Unknown, decode
-from pares.core.wire.states import MemberState
-from pares.spark.facts.base import ADMINISTRATOR, COPIES, SIGNS, Fact
+from pares.spark.facts.base import COPIES, SIGNS, Fact
 from pares.spark.facts.raw import raw
+from pares.spark.facts.telling import Telling
 
 KEPT_PAYLOAD: Final = 200
 """How much of a record that can't be read is kept, in bytes."""
@@ -46,21 +36,21 @@ where the snapshot was taken, and never much further than its group writes betwe
 UNCOUNTED: Final = "uncounted"
 STEP_MS: Final = 100
 """From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
-PAST: Final = 1000
-"""Of so many members that are gone it is remembered when they were heard last, and what they have said."""
 STEPS: Final = 1000
 """As many steps are told of one by one."""
 EntryLike = tuple[int, int, bytes]
 
 
-class History:
+class History(Telling):
     """Turns the entries of one partition into the facts of one group. A function of the entries alone.
 
     `feed` takes them in order, in portions of any size; `finish` says what is known only at the end.
     """
 
+    reads: ClassVar[type[Reader]] = Reader
+
     def __init__(self, group: str, start: int = 0, error_ms: int = 0) -> None:
-        self.reader = Reader(group, lasting=True)
+        self.reader = self.reads(group, lasting=True)
         self._group = group
         self._start = start
         self._error_ms = error_ms
@@ -81,13 +71,9 @@ class History:
         self._forget()
 
     def _forget(self) -> None:
-        self._facts: list[Fact] = []
-        self._signs: dict[str, tuple[int, int]] = {}
-        """Of each member the offset of its last counted record, and the latest stamp of any."""
-        self._lately: dict[str, deque[int]] = {}
-        self._dids: dict[str, deque[int]] = {}
-        self._past: deque[str] = deque()
-        self._open: dict[str, set[int]] = {}
+        self._facts = []
+        self._signs, self._lately, self._dids = {}, {}, {}
+        self._past, self._open = deque(), {}
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._floor = 0
@@ -278,11 +264,10 @@ class History:
     def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
         """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in
         another world), but for late copies of what it has said before."""
-        said = self._dids.setdefault(record.m, deque(maxlen=COPIES))
-        if not counted and record.n not in said and record.what in ("lead", "stop"):
+        if not counted and record.what in ("lead", "stop") and self._new(record.m, record.n):
             told = DidChanged(entry[0], record.m, record.seat, record.token, record.what, record.at, record.why)
             self._told(told, entry[1], UNCOUNTED)
-        said.append(record.n)
+        self._dids.setdefault(record.m, deque(maxlen=COPIES)).append(record.n)
 
     def _step(self, entry: EntryLike) -> None:
         """Notes by how much stamps go back. What rests on stamps is known no better than that."""
@@ -312,126 +297,6 @@ class History:
             payload = bytes(entry[2][:KEPT_PAYLOAD])
             self._bad[entry[0]] = Fact("bad", entry[0], entry[1], cause=bad.reason, payload=payload)
             return None
-
-    def _note(self, changes: Sequence[Change], at_ms: int, sender: str = "") -> None:
-        for change in changes:
-            self._change(change, at_ms, sender)
-        for change in changes:
-            if isinstance(change, MemberLeft):
-                self._departed(change.member)
-
-    def _departed(self, member: str) -> None:
-        """Its last sign of life is known now. What it said may still arrive late, so a little more is remembered of the last
-        ones that left. [the state of a fold that goes on for years would grow by every member that there ever was]"""
-        sign = self._signs.pop(member, None)
-        if sign is not None:
-            self._facts.append(Fact("seen", sign[0], member=member, clock_ms=sign[1]))
-        self._past.append(member)
-        if len(self._past) > PAST:
-            oldest = self._past.popleft()
-            self._lately.pop(oldest, None)
-            self._dids.pop(oldest, None)
-
-    def _change(self, change: Change, at_ms: int, sender: str) -> None:
-        add = self._facts.append
-        match change:
-            case SeatChanged():
-                self._seat(change, at_ms, sender)
-            case DidChanged():
-                self._told(change, at_ms)
-            case MemberJoined():
-                self._joined(self.reader.world.members[change.member], at_ms)
-            case MemberLeft():
-                add(Fact("gone", change.offset, at_ms, member=change.member, name=change.name, cause=change.cause))
-            case RoleChanged():
-                self._role(change.role, change.offset, at_ms)
-            case PauseChanged():
-                add(Fact("paused" if change.on else "resumed", change.offset, at_ms, change.scope, other=change.by))
-            case Began():
-                for role in list(self._open):
-                    self._role(role, change.offset, at_ms)
-
-    def _told(self, change: DidChanged, at_ms: int, cause: str | None = None) -> None:
-        if change.what not in ("lead", "stop"):
-            return
-        role, seat = change.seat
-        sign = None
-        if change.what == "stop":
-            least = change.at + 2 * self._error_ms
-            sign = max((at for at in self._lately.get(change.member, ()) if at < least), default=None)
-        fact = Fact(
-            change.what, change.offset, at_ms, role, seat, change.token, change.member, change.member, change.at
-        )
-        self._facts.append(fact._replace(cause=cause, why=change.why, sign_ms=sign))
-
-    def _seat(self, change: SeatChanged, at_ms: int, sender: str) -> None:
-        role, seat = change.seat
-        if change.before is not None:
-            # What a holder gives up itself is its last sign of life; the record is not yet in `_signs`.
-            sign = at_ms if change.before == sender else self._signs.get(change.before, (0, None))[1]
-            self._facts.append(
-                Fact(
-                    "lost",
-                    change.offset,
-                    at_ms,
-                    role,
-                    seat,
-                    change.before_token,
-                    change.before,
-                    change.by,
-                    sign,
-                    change.cause,
-                    change.why,
-                    name=change.holder,
-                )
-            )
-        if change.holder is not None:
-            self._facts.append(
-                Fact(
-                    "gained",
-                    change.offset,
-                    at_ms,
-                    role,
-                    seat,
-                    change.token,
-                    change.holder,
-                    change.by,
-                    cause=change.cause,
-                    why=change.why,
-                )
-            )
-        if change.seat not in self.reader.world.seats:
-            self._role(role, change.offset, at_ms)
-
-    def _joined(self, member: MemberState, at_ms: int | None) -> None:
-        self._facts.append(
-            Fact(
-                "member",
-                member.joined,
-                at_ms,
-                member=member.id,
-                name=member.name,
-                host=member.host,
-                session_ms=member.session_ms,
-                drift=member.drift,
-                overlap_ms=member.overlap_ms,
-                cause=ADMINISTRATOR if member.administrator else None,
-                eligible=None if member.eligible is None else json.dumps(member.eligible),
-            )
-        )
-
-    def _role(self, role: str, offset: int, at_ms: int) -> None:
-        """Which seats the role has now, against those it had."""
-        world = self.reader.world
-        known = self._open.setdefault(role, set())
-        state = world.roles.get(role)
-        reach = range(max(state.seats if state is not None else 0, max(known, default=-1) + 1))
-        now = {index for index in reach if (role, index) in world.seats}
-        for index in sorted(now - known):
-            self._facts.append(Fact("opened", offset, at_ms, role, index))
-        for index in sorted(known - now):
-            self._facts.append(Fact("shut", offset, at_ms, role, index))
-        self._open[role] = now
 
 
 def history(group: str, entries: Iterable[EntryLike], start: int = 0) -> list[Fact]:

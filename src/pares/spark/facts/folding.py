@@ -8,7 +8,7 @@ ledger's URL names; which of them a group is, its first record says. ALLCALL's c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pares.core.wire.neli_records import KINDS
 from pares.core.wire.records import BadRecord, Unknown, decode
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
 HOLES: Final = 1000
 """As many holes in the offsets are told of one by one."""
+
+
+class Fold(Protocol):
+    """The facts of one group."""
+
+    def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
+        """The facts that follow from `entries`, which come right after those fed before."""
+        ...
+
+    def finish(self) -> list[Fact]:
+        """What can be said only at the end."""
+        ...
 
 
 class Partition:
@@ -45,7 +57,7 @@ class Partition:
         self._groups = frozenset((group,)) if isinstance(group, str) else group
         self._number, self._start = number, start
         self._claims, self._error_ms, self._bus = claims, error_ms, bus
-        self._folds: dict[str, History | TenureHistory | CallHistory | None] = {}
+        self._folds: dict[str, Fold | None] = {}
         self._next: int | None = None
         self._holes = 0
 
@@ -91,12 +103,37 @@ class Partition:
         record = decode(payload)
         return record.g, isinstance(record, Unknown) and record.k in KINDS
 
-    def _fold(self, group: str, *, induced: bool) -> History | TenureHistory | CallHistory | None:
+    @property
+    def folds(self) -> dict[str, Fold | None]:
+        """The groups that it has met, and the fold of each; None: it runs claims in another partition."""
+        return self._folds
+
+    @property
+    def origin(self) -> int:
+        """Where the log partition begins."""
+        return self._start
+
+    def of(self, groups: Iterable[str]) -> Partition:
+        """The fold of some of its groups, to go on with by itself."""
+        some = frozenset(groups)
+        part = Partition(some, self._number, self._start, claims=self._claims, error_ms=self._error_ms, bus=self._bus)
+        part._folds = {group: fold for group, fold in self._folds.items() if group in some}
+        return part
+
+    def went_on(self, part: Partition) -> None:
+        """What stands between the groups' records, over the range that `part` has folded."""
+        self._next = part._next
+        self._holes = min(HOLES, self._holes + part._holes)
+
+    def _fold(self, group: str, *, induced: bool) -> Fold | None:
         if self._bus:
             return CallHistory(group, self._start)
         if induced:
             return TenureHistory(group, self._number, self._start)
-        return History(group, self._start, self._error_ms) if self._claims else None
+        return self._history(group) if self._claims else None
+
+    def _history(self, group: str) -> History:
+        return History(group, self._start, self._error_ms)
 
     def _strays(self, entries: list[EntryLike]) -> list[Fact]:
         """Holes between offsets: lawful in some ledgers, and good to know where records are missed."""
