@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from histories import ACTS, _Play
-from scribe import Entries, Scribe, story
+from scribe import Entries, Scribe
 
 from pares.core.wire import records as r
 from pares.spark.facts.base import Fact

@@ -83,6 +83,11 @@ class History(Telling):
         """Whether the fold stands on sound ground: on the log's origin, or on a snapshot that has proven right."""
         return self._settled
 
+    @property
+    def steps(self) -> int:
+        """Of how many stamps that went back it has told."""
+        return self._steps
+
     def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
         """The facts that follow from `entries`, which come right after those fed before."""
         entries = list(entries)

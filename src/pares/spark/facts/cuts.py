@@ -26,12 +26,12 @@ class Cut(NamedTuple):
     at: int
 
 
-def cuts(log: Log, partition: int, low: int, high: int, ranges: int, lead_in: int = LEAD_IN) -> list[Cut]:
+def cuts(log: Log, partition: int, low: int, high: int, ranges: int) -> list[Cut]:
     """Where to cut what stands from `low` to before `high` into so many ranges, or fewer: none without a snapshot near it."""
     step = (high - low) // ranges
     found: list[Cut] = []
     for number in reversed(range(1, ranges)):
-        cut = _near(log, partition, low + (number - 1) * step, low + number * step, lead_in)
+        cut = _near(log, partition, low + (number - 1) * step, low + number * step)
         if cut is not None:
             found.append(cut)
         elif not found and ranges - number >= IN_VAIN:
@@ -39,9 +39,9 @@ def cuts(log: Log, partition: int, low: int, high: int, ranges: int, lead_in: in
     return found[::-1]
 
 
-def _near(log: Log, partition: int, low: int, high: int, lead_in: int) -> Cut | None:
+def _near(log: Log, partition: int, low: int, high: int) -> Cut | None:
     """The last cut up to `high` whose lead-in begins at `low` or later."""
-    end, reach = high - lead_in, LOOKED_AT
+    end, reach = high - LEAD_IN, LOOKED_AT
     while low < end:
         at = max(low, end - reach)
         newest = _snapshots(log, partition, at, end)
@@ -49,7 +49,7 @@ def _near(log: Log, partition: int, low: int, high: int, lead_in: int) -> Cut | 
         if at == low or reach >= LOOKED_AT_MOST or (good and len(good) == len(newest)):
             if not good:
                 return None
-            return Cut(min(whole.upto for whole in good), min(high, max(whole.last for whole in good) + 1 + lead_in))
+            return Cut(min(whole.upto for whole in good), min(high, max(whole.last for whole in good) + 1 + LEAD_IN))
         reach = min(4 * reach, LOOKED_AT_MOST)
     return None
 

@@ -1,25 +1,22 @@
 """One pass over the log of a topic: the entries of each partition, in order, to the facts of each group that is asked for.
 
-Spark hands over one log partition as one task. All groups in it are folded side by side in that task, so a log is read once,
-however many groups share it. A group of NELI's family has records in all partitions, one that runs claims in the one that the
-ledger's URL names; which of them a group is, its first record says. ALLCALL's calls stand in a topic of their own, the bus.
+A task has a log partition, or a range of one (`joined`). All groups in it are folded side by side in that task, so a log is
+read once, however many groups share it. A group of NELI's family has records in all partitions, one that runs claims in the one
+that the ledger's URL names; which of them a group is, its first record says. ALLCALL's calls stand in a topic of their own, the
+bus.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from pares.core.wire.neli_records import KINDS
 from pares.core.wire.records import BadRecord, Unknown, decode
 from pares.spark.facts.allcall import CallHistory
-from pares.spark.facts.base import SCHEMA, Fact, batches
+from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
 from pares.spark.facts.neli import TenureHistory
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 HOLES: Final = 1000
 """As many holes in the offsets are told of one by one."""
@@ -120,10 +117,11 @@ class Partition:
         part._folds = {group: fold for group, fold in self._folds.items() if group in some}
         return part
 
-    def went_on(self, part: Partition) -> None:
-        """What stands between the groups' records, over the range that `part` has folded."""
-        self._next = part._next
-        self._holes = min(HOLES, self._holes + part._holes)
+    def went_on(self, part: Partition) -> int:
+        """Goes on over the range that `part` has folded, as to holes. Returns how many were told of."""
+        many = self._holes + part._holes
+        self._next, self._holes = part._next, min(HOLES, many)
+        return many
 
     def _fold(self, group: str, *, induced: bool) -> Fold | None:
         if self._bus:
@@ -144,37 +142,3 @@ class Partition:
                 found.append(Fact("hole", self._next, at_ms, ref=offset))
             self._next = offset + 1
         return found
-
-
-def facts(
-    log: DataFrame,
-    group: str | None,
-    starts: dict[int, int],
-    claims_in: int,
-    error_ms: int = 0,
-    *,
-    bus: bool = False,
-) -> DataFrame:
-    """The facts from the rows (offset, timestamp_ms, payload, partition) of one topic: each log partition one Spark
-    partition, in order, as the source `pares` makes it unless told to split. Runs where the data is, without a shuffle.
-
-    `starts`: where each log partition begins; `claims_in`: the one in which groups run claims; `bus`: see `Partition`.
-    """
-
-    def run(entries: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fold: Partition | None = None
-        for batch in entries:
-            if batch.num_rows == 0:
-                continue
-            if fold is None:
-                number = batch.column(3)[0].as_py()
-                claims = number == claims_in
-                fold = Partition(group, number, starts[number], claims=claims, error_ms=error_ms, bus=bus)
-            columns = [batch.column(i).to_pylist() for i in range(3)]
-            for name, rows in fold.feed(zip(*columns, strict=True)):
-                yield from batches(name, rows)
-        if fold is not None:
-            for name, rows in fold.finish():
-                yield from batches(name, rows)
-
-    return log.select("offset", "timestamp_ms", "payload", "partition").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pares.spark.facts.base import Fact
-from pares.spark.facts.claims import EntryLike, History
-from pares.spark.facts.folding import Fold, Partition
+from pares.spark.facts.claims import STEPS, EntryLike, History
+from pares.spark.facts.folding import HOLES, Fold, Partition
 from pares.spark.facts.ranged import RangeHistory
 
 
@@ -79,6 +79,8 @@ class Joined:
 
     def __init__(self, first: Partition) -> None:
         self.fold = first
+        self.over: set[tuple[str, str | None]] = set()
+        """(kind, group): the ranges have told of more of these, one by one, than a fold of all would have."""
         self._defects: dict[str, list[Fact]] = {}
 
     def join(self, part: Range) -> list[Again]:
@@ -90,12 +92,20 @@ class Joined:
             if _idle(fold) or self._take(group, before, fold, part.origin):
                 continue
             found.append(Again(group, self._defect(group, before, fold)))
-        self.fold.went_on(part)
+        if self.fold.went_on(part) > HOLES:
+            self.over.add(("hole", None))
         return found
 
     def _take(self, group: str, before: Fold | None, fold: Fold | None, origin: int) -> bool:
         if before is not None:
-            return isinstance(before, History) and isinstance(fold, RangeHistory) and fold.behind(before)
+            if not (isinstance(before, History) and isinstance(fold, RangeHistory)):
+                return False
+            many = before.steps + fold.steps
+            if not fold.behind(before):
+                return False
+            if many > STEPS:
+                self.over.add(("step", group))
+            return True
         if isinstance(fold, Skipped) or (isinstance(fold, RangeHistory) and fold.mark is not None):
             return False
         self.fold.folds[group] = fold.alone(origin) if isinstance(fold, RangeHistory) else fold
