@@ -24,8 +24,9 @@ from typing import ClassVar, Final
 from pares.core.wire.changes import DidChanged
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import AnyRecord, BadRecord, Beat, Did, Unknown, decode
-from pares.spark.facts.base import COPIES, SIGNS, Fact
+from pares.spark.facts.base import COPIES, SIGNS, EntryLike, Fact
 from pares.spark.facts.raw import raw
+from pares.spark.facts.rows import Beats
 from pares.spark.facts.telling import Telling
 
 KEPT_PAYLOAD: Final = 200
@@ -38,7 +39,6 @@ STEP_MS: Final = 100
 """From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
 STEPS: Final = 1000
 """As many steps are told of one by one."""
-EntryLike = tuple[int, int, bytes]
 
 
 class History(Telling):
@@ -90,9 +90,16 @@ class History(Telling):
 
     def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
         """The facts that follow from `entries`, which come right after those fed before."""
-        entries = list(entries)
+        known = [(entry, record) for entry in entries if (record := self._ours(entry)) is not None]
+        return self.take([entry for entry, _ in known], [record for _, record in known])
+
+    def take(
+        self, entries: list[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
+    ) -> list[Fact]:
+        """The same of entries that are the group's, with what they say. `beats`: what takes the rows of beats, of which there
+        are more than of all else, instead of the facts."""
         if self._settled:
-            self._fold(entries)
+            self._fold(entries, records, beats)
         else:
             self._enter(entries)
             if not self._settled:
@@ -127,7 +134,7 @@ class History(Telling):
             self._cut = self._waiting[-WAITING - 1][0]
             del self._waiting[:-WAITING]
         at = len(self._waiting)
-        self._waiting.extend(entry for entry in entries if self._ours(entry) is not None)
+        self._waiting.extend(entries)
         while at < len(self._waiting):
             entry = self._waiting[at]
             record = self._ours(entry)
@@ -155,7 +162,7 @@ class History(Telling):
             if reader.entered:
                 self._settled = True
                 rest, self._waiting = self._waiting[at:], []
-                self._fold(rest)
+                self._fold(rest, [record for entry in rest if (record := self._ours(entry)) is not None])
                 return
 
     def _ours(self, entry: EntryLike) -> AnyRecord | Unknown | None:
@@ -166,12 +173,15 @@ class History(Telling):
         """What was folded by itself on the way in."""
         state = self.reader.world.members.get(record.m)
         counted = self.reader.world.last == entry[0] or (state is not None and state.offset == entry[0])
-        self._step(entry)
+        if self._top is None or entry[1] > self._top:
+            self._top = entry[1]
+        elif entry[1] < self._top:
+            self._back(entry, self._top)
         self._facts.append(raw(*entry, record, counted))
         if isinstance(record, Did):
             self._did(entry, record, counted)
         if counted:
-            self._sign(entry, record.m)
+            self._signs_of([entry], [record])
 
     def _index(self, offset: int) -> int:
         return next((i for i, entry in enumerate(self._waiting) if entry[0] >= offset), len(self._waiting))
@@ -208,19 +218,21 @@ class History(Telling):
 
     # Folding ---------------------------------------------------------------------------------------------------------
 
-    def _fold(self, entries: Sequence[EntryLike]) -> None:
+    def _fold(
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
+    ) -> None:
         """Beats change no seat, so a run of them is fed at once; every other record by itself, to know who did what."""
-        reader, run = self.reader, list[tuple[EntryLike, Beat]]()
-        for entry in entries:
-            record = self._ours(entry)
-            if record is None:
-                continue
-            self._step(entry)
+        reader, begin = self.reader, 0
+        top = -1 if self._top is None else self._top
+        for at, (entry, record) in enumerate(zip(entries, records, strict=True)):
+            if entry[1] > top:
+                top = entry[1]
+            elif entry[1] < top:
+                self._back(entry, top)
             if type(record) is Beat:
-                run.append((entry, record))
                 continue
-            self._fold_beats(run)
-            run.clear()
+            self._fold_beats(entries[begin:at], records[begin:at], beats)
+            begin = at + 1
             before = reader.uncounted
             self._note(reader.feed([entry]), entry[1], record.m)
             counted = reader.uncounted == before
@@ -228,43 +240,61 @@ class History(Telling):
             if isinstance(record, Did):
                 self._did(entry, record, counted)
             if counted:
-                self._sign(entry, record.m)
-        self._fold_beats(run)
+                self._signs_of([entry], [record])
+        self._top = top if entries else self._top
+        self._fold_beats(entries[begin:], records[begin:], beats)
 
-    def _fold_beats(self, run: list[tuple[EntryLike, Beat]]) -> None:
+    def _fold_beats(
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None
+    ) -> None:
         """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat
         there. [told with the time of a run's last beat, it would follow from how the log was cut into portions]"""
-        part, counts, numbers = list[tuple[EntryLike, Beat]](), list[bool | None](), dict[str, int]()
+        begin, counts, numbers = 0, list[bool | None](), dict[str, int]()
         world = self.reader.world
-        left = world.next_place() - world.count
-        for entry, beat in run:
-            state = world.members.get(beat.m)
-            number = numbers.get(beat.m, beat.n if state is None else state.n)
-            counted = beat.b == world.base and beat.v <= world.reads and number < beat.n
-            part.append((entry, beat))
+        members, base, reads, left = world.members, world.base, world.reads, world.next_place() - world.count
+        for at, beat in enumerate(records):
+            member, n = beat.m, beat.n
+            number = numbers.get(member)
+            if number is None:
+                state = members.get(member)
+                number = n if state is None else state.n
+            counted = number < n and beat.b == base and beat.v <= reads
             counts.append(counted)
             if counted:
-                numbers[beat.m] = beat.n
+                numbers[member] = n
                 left -= 1
                 if left <= 0:
-                    self._fold_part(part, counts)
-                    part, counts, numbers = [], [], {}
+                    self._fold_part(entries[begin : at + 1], records[begin : at + 1], counts, beats)
+                    begin, counts, numbers = at + 1, [], {}
                     world = self.reader.world
+                    members, base, reads = world.members, world.base, world.reads
                     left = world.next_place() - world.count
-        self._fold_part(part, counts)
+        self._fold_part(entries[begin:], records[begin:], counts, beats)
 
-    def _fold_part(self, part: list[tuple[EntryLike, Beat]], counts: list[bool | None]) -> None:
-        if not part:
+    def _fold_part(
+        self,
+        entries: Sequence[EntryLike],
+        records: Sequence[AnyRecord | Unknown],
+        counts: list[bool | None],
+        beats: Beats | None,
+    ) -> None:
+        if not entries:
             return
         world, before = self.reader.world, self.reader.uncounted
-        self._note(self.reader.feed([entry for entry, _ in part]), part[-1][0][1])
+        self._note(self.reader.feed(entries), entries[-1][1])
         if counts.count(False) != self.reader.uncounted - before:
-            counts = [None] * len(part)  # the fold was stricter with one of them, and does not say with which
-        for (entry, beat), counted in zip(part, counts, strict=True):
-            self._facts.append(raw(*entry, beat, counted))
+            counts = [None] * len(entries)  # the fold was stricter with one of them, and does not say with which
+        if beats is not None:
+            beats.add_beats(self._group, entries, records, counts)
+        else:
+            self._facts += [raw(*e, beat, counted) for e, beat, counted in zip(entries, records, counts, strict=True)]
+        if all(counts):
+            self._signs_of(entries, records)
+            return
+        for entry, beat, counted in zip(entries, records, counts, strict=True):
             state = world.members.get(beat.m)
             if counted or (counted is None and state is not None and state.offset == entry[0]):
-                self._sign(entry, beat.m)
+                self._signs_of([entry], [beat])
 
     def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
         """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in
@@ -274,26 +304,33 @@ class History(Telling):
             self._told(told, entry[1], UNCOUNTED)
         self._dids.setdefault(record.m, deque(maxlen=COPIES)).append(record.n)
 
-    def _step(self, entry: EntryLike) -> None:
+    def _back(self, entry: EntryLike, top: int) -> None:
         """Notes by how much stamps go back. What rests on stamps is known no better than that."""
-        top = self._top
-        if top is None or entry[1] > top:
-            self._top = entry[1]
-            return
         self._dropped = max(self._dropped, top - entry[1])
         if top - entry[1] >= STEP_MS and self._steps < STEPS:
             self._steps += 1
             self._facts.append(Fact("step", entry[0], entry[1], clock_ms=top))
 
-    def _sign(self, entry: EntryLike, sender: str) -> None:
-        """Remembers the sender's last sign of life, and where the group's records begin and end."""
-        offset, at_ms = entry[0], entry[1]
-        if sender in self.reader.world.members:
-            self._signs[sender] = (offset, max(at_ms, self._signs.get(sender, (0, at_ms))[1]))
-            self._lately.setdefault(sender, deque(maxlen=SIGNS)).append(at_ms)
-        first, last = self._first or (offset, at_ms), self._last or (offset, at_ms)
-        self._first = (first[0], min(first[1], at_ms))
-        self._last = (offset, max(last[1], at_ms))
+    def _signs_of(self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown]) -> None:
+        """Remembers the senders' last signs of life, and where the group's records begin and end."""
+        members, signs, lately = self.reader.world.members, self._signs, self._lately
+        low = high = entries[0][1]
+        for (offset, at_ms, _), record in zip(entries, records, strict=True):
+            sender = record.m
+            if at_ms > high:
+                high = at_ms
+            elif at_ms < low:
+                low = at_ms
+            if sender in members:
+                before = signs.get(sender)
+                signs[sender] = (offset, at_ms if before is None or before[1] < at_ms else before[1])
+                stamps = lately.get(sender)
+                if stamps is None:
+                    stamps = lately[sender] = deque(maxlen=SIGNS)
+                stamps.append(at_ms)
+        first, last = self._first or (entries[0][0], low), self._last or (0, high)
+        self._first = (first[0], min(first[1], low))
+        self._last = (entries[-1][0], max(last[1], high))
 
     def _read(self, entry: EntryLike) -> AnyRecord | Unknown | None:
         try:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from pares.core.wire.neli_records import KINDS
-from pares.core.wire.records import BadRecord, Unknown, decode
+from pares.core.wire.records import AnyRecord, BadRecord, Unknown, decode
 from pares.spark.facts.allcall import CallHistory
 from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
 from pares.spark.facts.neli import TenureHistory
+from pares.spark.facts.rows import Beats
 
 HOLES: Final = 1000
 """As many holes in the offsets are told of one by one."""
@@ -58,27 +59,43 @@ class Partition:
         self._next: int | None = None
         self._holes = 0
 
-    def feed(self, entries: Iterable[EntryLike]) -> Iterator[tuple[str | None, list[Fact]]]:
-        """The facts that follow from `entries`, by group."""
-        entries = list(entries)
-        strays = self._strays(entries)
-        shares: dict[str, list[EntryLike]] = {}
+    def feed(self, entries: Iterable[EntryLike], beats: Beats | None = None) -> Iterator[tuple[str | None, list[Fact]]]:
+        """The facts that follow from `entries`, by group. `beats`: see `History.take`."""
+        strays: list[Fact] = []
+        shares: dict[str, tuple[list[EntryLike], list[AnyRecord | Unknown]]] = {}
+        last = self._next
         for entry in entries:
+            offset, at_ms, payload = entry
+            if offset != last and last is not None and offset > last and self._holes < HOLES:
+                # Lawful in some ledgers, and good to know where records are missed.
+                self._holes += 1
+                strays.append(Fact("hole", last, at_ms, ref=offset))
+            last = offset + 1
             try:
-                group, induced = self._whose(entry[2])
+                record = None if self._bus else decode(payload)
             except BadRecord as bad:
-                strays.append(Fact("bad", entry[0], entry[1], cause=bad.reason, payload=bytes(entry[2][:KEPT_PAYLOAD])))
+                strays.append(Fact("bad", offset, at_ms, cause=bad.reason, payload=bytes(payload[:KEPT_PAYLOAD])))
                 continue
-            if self._groups is not None and group not in self._groups:
-                continue
-            if group not in self._folds:
-                self._folds[group] = self._fold(group, induced=induced)
-            shares.setdefault(group, []).append(entry)
+            group = payload.partition(b"\n")[0].decode("utf-8", "backslashreplace") if record is None else record.g
+            share = shares.get(group)
+            if share is None:
+                if self._groups is not None and group not in self._groups:
+                    continue
+                if group not in self._folds:
+                    induced = type(record) is Unknown and record.k in KINDS
+                    self._folds[group] = self._fold(group, induced=induced)
+                share = shares[group] = ([], [])
+            share[0].append(entry)
+            if record is not None:
+                share[1].append(record)
+        self._next = last
         if strays:
             yield None, strays
-        for group, share in shares.items():
+        for group, (share, records) in shares.items():
             fold = self._folds[group]
-            if fold is not None:
+            if isinstance(fold, History):
+                yield group, fold.take(share, records, beats)
+            elif fold is not None:
                 yield group, fold.feed(share)
 
     def finish(self) -> Iterator[tuple[str | None, list[Fact]]]:
@@ -92,13 +109,6 @@ class Partition:
         for group, fold in self._folds.items():
             if fold is not None and (not isinstance(fold, History) or fold.settled):
                 yield group, fold.finish()
-
-    def _whose(self, payload: bytes) -> tuple[str, bool]:
-        """The entry's group, and whether it is a record of NELI's family."""
-        if self._bus:
-            return payload.partition(b"\n")[0].decode("utf-8", "backslashreplace"), False
-        record = decode(payload)
-        return record.g, isinstance(record, Unknown) and record.k in KINDS
 
     @property
     def folds(self) -> dict[str, Fold | None]:
@@ -132,13 +142,3 @@ class Partition:
 
     def _history(self, group: str) -> History:
         return History(group, self._start, self._error_ms)
-
-    def _strays(self, entries: list[EntryLike]) -> list[Fact]:
-        """Holes between offsets: lawful in some ledgers, and good to know where records are missed."""
-        found: list[Fact] = []
-        for offset, at_ms, _ in entries:
-            if self._next is not None and offset > self._next and self._holes < HOLES:
-                self._holes += 1
-                found.append(Fact("hole", self._next, at_ms, ref=offset))
-            self._next = offset + 1
-        return found

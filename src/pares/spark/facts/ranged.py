@@ -24,7 +24,7 @@ Groups of NELI's family have no snapshots, and neither has a bus: they are folde
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct, field
@@ -35,6 +35,7 @@ from pares.core.wire.records import AnyRecord, Genesis, Snapshot, Unknown
 from pares.core.wire.snapshots import KEPT_SETS, KEPT_TEXT, Whole
 from pares.spark.facts.base import COPIES, SIGNS, Fact
 from pares.spark.facts.claims import STEPS, EntryLike, History
+from pares.spark.facts.rows import Beats
 from pares.spark.facts.telling import PAST
 
 Sign = tuple[int, int]
@@ -167,9 +168,11 @@ class RangeHistory(History):
         self._first = self._last = None
         self._dropped = self._steps = 0
 
-    def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
+    def take(
+        self, entries: list[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
+    ) -> list[Fact]:
         self.used |= self.mark is not None
-        return super().feed(entries)
+        return super().take(entries, records, beats)
 
     def _loaded(self) -> None:
         self._since, snapshot = self.reader.position, self.reader.begun_with

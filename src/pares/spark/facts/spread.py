@@ -14,7 +14,8 @@ from pares.spark.facts.claims import STEPS
 from pares.spark.facts.folding import HOLES
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Joined
-from pares.spark.facts.tasks import PART, STATE, Task, run
+from pares.spark.facts.rows import PART
+from pares.spark.facts.tasks import STATE, Task, run
 
 if TYPE_CHECKING:
     import pyarrow as pa

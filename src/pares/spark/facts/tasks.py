@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from pares.ledger.address import shown
 from pares.ledger.base import Log
-from pares.spark.facts.base import SCHEMA, Fact, arrow_schema, batches
+from pares.spark.facts.base import SCHEMA, Fact
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
+from pares.spark.facts.rows import PART, Rows
 from pares.spark.logs import entries_of, open_to_read
 from pares.spark.source.ranges import Look, raise_for, replaced
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 STATE: Final = "state"
 """The kind of the row that has the state of the fold in its payload."""
-PART: Final = "part"
-"""The column that says which task a row is of."""
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -61,12 +60,14 @@ def perform(task: Task) -> Iterator[pa.RecordBatch]:
         seen = log.identity()
         if seen != task.identity:
             raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))
-        fold = _begun(task, log)
+        fold, rows = _begun(task, log), Rows(task.part)
         for entries in entries_of(log, task.partition, task.low, task.high):
-            for group, facts in fold.feed(entries):
+            for group, facts in fold.feed(entries, rows):
                 if group is not None or not task.state:
-                    yield from _of_part(task.part, batches(group, facts))
-        yield from _of_part(task.part, batches(None, [Fact(STATE, payload=freeze(fold))]))
+                    rows.add(group, facts)
+            yield from rows.batches()
+        rows.add(None, [Fact(STATE, payload=freeze(fold))])
+        yield from rows.batches(least=1)
 
 
 def _begun(task: Task, log: Log) -> Partition:
@@ -82,15 +83,6 @@ def _begun(task: Task, log: Log) -> Partition:
         part.lead_in(entries)
     part.cut()
     return part
-
-
-def _of_part(part: int, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    schema = arrow_schema().append(pa.field(PART, pa.int32()))
-    for batch in found:
-        column = pa.repeat(pa.scalar(part, pa.int32()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
 
 
 def run(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
