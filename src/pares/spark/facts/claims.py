@@ -249,46 +249,36 @@ class History(Telling):
     ) -> None:
         """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat
         there. [told with the time of a run's last beat, it would follow from how the log was cut into portions]"""
-        begin, counts, numbers = 0, list[bool | None](), dict[str, int]()
-        world = self.reader.world
-        members, base, reads, left = world.members, world.base, world.reads, world.next_place() - world.count
-        for at, beat in enumerate(records):
-            member, n = beat.m, beat.n
-            number = numbers.get(member)
-            if number is None:
-                state = members.get(member)
-                number = n if state is None else state.n
-            counted = number < n and beat.b == base and beat.v <= reads
-            counts.append(counted)
-            if counted:
-                numbers[member] = n
-                left -= 1
-                if left <= 0:
-                    self._fold_part(entries[begin : at + 1], records[begin : at + 1], counts, beats)
-                    begin, counts, numbers = at + 1, [], {}
-                    world = self.reader.world
-                    members, base, reads = world.members, world.base, world.reads
-                    left = world.next_place() - world.count
-        self._fold_part(entries[begin:], records[begin:], counts, beats)
+        begin = 0
+        while begin < len(entries):
+            world = self.reader.world
+            end = begin + max(1, world.next_place() - world.count)
+            self._fold_part(entries[begin:end], records[begin:end], beats)
+            begin = end
 
     def _fold_part(
-        self,
-        entries: Sequence[EntryLike],
-        records: Sequence[AnyRecord | Unknown],
-        counts: list[bool | None],
-        beats: Beats | None,
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None
     ) -> None:
-        if not entries:
-            return
-        world, before = self.reader.world, self.reader.uncounted
-        self._note(self.reader.feed(entries), entries[-1][1])
-        if counts.count(False) != self.reader.uncounted - before:
-            counts = [None] * len(entries)  # the fold was stricter with one of them, and does not say with which
+        reader, world = self.reader, self.reader.world
+        members, base, reads, before = world.members, world.base, world.reads, reader.uncounted
+        if len(members) <= len(records):
+            numbers = {id: member.n for id, member in members.items()}
+        else:
+            numbers = {beat.m: members[beat.m].n for beat in records if beat.m in members}
+        self._note(reader.feed(entries), entries[-1][1])
+        counts: list[bool | None] = [True] * len(entries)
+        if reader.uncounted != before:
+            for at, beat in enumerate(records):
+                counts[at] = numbers.get(beat.m, beat.n) < beat.n and beat.b == base and beat.v <= reads
+                if counts[at]:
+                    numbers[beat.m] = beat.n
+            if counts.count(False) != reader.uncounted - before:
+                counts = [None] * len(entries)  # the fold was stricter with one of them, and does not say with which
         if beats is not None:
             beats.add_beats(self._group, entries, records, counts)
         else:
             self._facts += [raw(*e, beat, counted) for e, beat, counted in zip(entries, records, counts, strict=True)]
-        if all(counts):
+        if reader.uncounted == before:
             self._signs_of(entries, records)
             return
         for entry, beat, counted in zip(entries, records, counts, strict=True):
