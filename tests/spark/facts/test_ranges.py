@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from histories import ACTS, _Play
 from scribe import Entries, Scribe
 
 from pares.core.wire import records as r
+from pares.ledger import open as open_ledger
+from pares.spark.facts import cuts, folding
 from pares.spark.facts.base import Fact
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
@@ -53,6 +57,14 @@ class Folds:
                 anew = thaw(freeze(joined.of(groups)))
                 found += rows((g, facts) for g, facts in anew.feed(self.between(cut, end)) if g is not None)
                 joined.again(anew)
+        for kind, group in joined.over:
+            told = sorted(fact.offset or 0 for name, fact in found if (fact.kind, name) == (kind, group))[
+                : folding.HOLES
+            ]
+            kept = {
+                row: n for row, n in found.items() if row[1].kind != kind or row[0] != group or row[1].offset in told
+            }
+            found = Counter(kept)
         return found + rows(joined.finish())
 
     def between(self, low: int, high: int | None) -> Entries:
@@ -127,3 +139,123 @@ def test_ranges_come_to_the_facts_of_one_fold(seed: int) -> None:
 def without(rows: Rows, defects: Sequence[Fact]) -> Rows:
     """But for defects that the ranges alone have come upon."""
     return Counter({row: count for row, count in rows.items() if row[1] not in defects})
+
+
+def steady(snapshots: Sequence[int] = (), *, wrong: int = -1, length: int = 900) -> Scribe:
+    """A lawful log of four members that beat, one after the other, with snapshots near some offsets."""
+    log = Scribe()
+    log.role("r", "s")
+    members = [log.join(f"m{number}") for number in range(4)]
+    for role, member in zip(("r", "s"), members, strict=False):
+        log.lead(log.claim(member, role))
+    left = list(snapshots)
+    while len(log.entries) < length:
+        log.sleep(20)
+        log.beat(members[len(log.entries) % 4])
+        if left and len(log.entries) >= left[0]:
+            log.snapshot(members[0], wrong=left.pop(0) == wrong)
+    return log
+
+
+def test_a_range_begins_behind_a_snapshot() -> None:
+    log = steady((200, 500))
+    folds = Folds(log.entries)
+    assert folds.ranges([(150, 400), (450, 700)]) == folds.whole()
+    assert folds.again == 0
+    assert folds.alone == 2
+
+
+def test_a_range_without_a_snapshot_is_folded_in_sequence() -> None:
+    log = steady((200,))
+    folds = Folds(log.entries)
+    assert folds.ranges([(150, 400), (450, 700)]) == folds.whole()
+    assert (folds.alone, folds.again) == (1, 1)
+
+
+def test_a_false_snapshot_is_a_defect_and_its_range_is_folded_in_sequence() -> None:
+    log = steady((200, 500), wrong=200)
+    folds = Folds(log.entries)
+    found = folds.ranges([(150, 400), (450, 700)])
+    assert found == folds.whole()
+    (defect,) = folds.defects
+    assert (defect.kind, defect.other) == ("defect", "m0~0")
+    assert found["g", defect] == 1
+    assert (folds.alone, folds.again) == (1, 1)
+
+
+def test_a_defect_that_the_fold_does_not_come_upon_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A false snapshot of a place so far back that no reader has kept its hash."""
+    log = steady((100,), length=140)
+    taken = log._newest_place()
+    assert taken is not None
+    for _ in range(400):
+        log.sleep(20)
+        log.beat("m1~0")
+    text = taken.text.replace('"mark":0', '"mark":7', 1)
+    late = log.put(r.Snapshot, "m0~0", upto=taken.upto, id="late", part=0, parts=1, world=text)
+    for _ in range(200):
+        log.sleep(20)
+        log.beat("m1~0")
+    monkeypatch.setattr("pares.core.wire.reader.KEPT_PLACES", 3)
+    folds = Folds(log.entries)
+    whole, found = folds.whole(), folds.ranges([(taken.upto, late + 20)])
+    assert Fact("defect", late, other="m0~0") not in [fact for _, fact in whole]
+    assert found - whole == Counter({("g", Fact("defect", late, other="m0~0")): 1})
+    assert not whole - found
+
+
+def test_what_is_older_than_a_lead_in_is_asked_of_the_range_before() -> None:
+    """A holder that was heard last before the lead-in loses its seat behind it. Of a world that is right, its row is not."""
+    log = steady(length=120)
+    log.role("s2")
+    log.lead(log.claim("m3~0", "s2"))
+    heard = log.now
+    for at in range(500):
+        log.sleep(20)
+        log.beat(f"m{at % 3}~0")
+        if at == 100:
+            log.snapshot("m0~0")
+    log.claim("m0~0", "s2")
+    folds = Folds(log.entries)
+    whole = folds.whole()
+    assert [fact.clock_ms for _, fact in whole if fact.kind == "lost"] == [heard]
+    since = log.places[0]
+    assert folds.ranges([(since, since + 200)]) == whole
+    assert (folds.again, folds.defects) == (1, [])
+    assert folds.ranges([(0, since + 200)]) == whole
+    assert folds.again == 1
+
+
+def test_of_holes_and_steps_no_more_are_told_than_by_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("folding.HOLES", "joined.HOLES", "claims.STEPS", "joined.STEPS", "ranged.STEPS"):
+        monkeypatch.setattr(f"pares.spark.facts.{place}", 4)
+    log = steady(length=60)
+    for at in range(600):
+        log.sleep(20)
+        log.beat(f"m{at % 4}~0")
+        if at % 100 == 99:
+            log.raw(b"taken away")
+            log.now -= 150
+            log.beat("m0~0")
+            log.now += 150
+        if at in (90, 290):
+            log.snapshot("m0~0")
+    folds = Folds([entry for entry in log.entries if entry[2] != b"taken away"])
+    whole = folds.whole()
+    assert Counter(fact.kind for _, fact in whole) >= Counter(hole=4, step=4)
+    assert folds.ranges([(log.places[0], 350), (log.places[1], 550)]) == whole
+    assert folds.alone == 2
+
+
+def test_a_log_is_cut_behind_its_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuts, "LEAD_IN", 50)
+    log = steady((150, 500), length=900)
+    log.save(tmp_path / "some.db")
+    steady(length=900).save(tmp_path / "none.db")
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'some.db'}?readonly=1")) as ledger:
+        found = cuts.cuts(ledger, 0, 0, 900, 3)
+        assert cuts.cuts(ledger, 0, 0, 900, 1) == []
+    assert [cut.since for cut in found] == log.places
+    assert all(cut.since + 50 <= cut.at <= number * 300 for number, cut in enumerate(found, 1))
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'none.db'}?readonly=1")) as ledger:
+        assert cuts.cuts(ledger, 0, 0, 900, 3) == []
