@@ -186,44 +186,105 @@ def test_a_false_snapshot_is_a_defect_and_its_range_is_folded_in_sequence() -> N
 def test_a_defect_that_the_fold_does_not_come_upon_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A false snapshot of a place so far back that no reader has kept its hash."""
     log = steady((100,), length=140)
-    taken = log._newest_place()
-    assert taken is not None
-    for _ in range(400):
-        log.sleep(20)
-        log.beat("m1~0")
-    text = taken.text.replace('"mark":0', '"mark":7', 1)
-    late = log.put(r.Snapshot, "m0~0", upto=taken.upto, id="late", part=0, parts=1, world=text)
-    for _ in range(200):
-        log.sleep(20)
-        log.beat("m1~0")
+    upto, text = false_world(log)
+    goes_on(log, 400)
+    late = log.put(r.Snapshot, "m0~0", upto=upto, id="late", part=0, parts=1, world=text)
+    goes_on(log, 200)
     monkeypatch.setattr("pares.core.wire.reader.KEPT_PLACES", 3)
     folds = Folds(log.entries)
-    whole, found = folds.whole(), folds.ranges([(taken.upto, late + 20)])
+    whole, found = folds.whole(), folds.ranges([(upto, late + 20)])
     assert Fact("defect", late, other="m0~0") not in [fact for _, fact in whole]
     assert found - whole == Counter({("g", Fact("defect", late, other="m0~0")): 1})
     assert not whole - found
 
 
-def test_what_is_older_than_a_lead_in_is_asked_of_the_range_before() -> None:
+def goes_on(log: Scribe, beats: int = 100, members: int = 3) -> int:
+    """All but the last member beat; returns where the log ends then."""
+    for at in range(beats):
+        log.sleep(20)
+        log.beat(f"m{at % members}~0")
+    return len(log.entries)
+
+
+@pytest.mark.parametrize("said", ["nothing", "stop"])
+def test_what_is_older_than_a_lead_in_is_asked_of_the_range_before(said: str) -> None:
     """A holder that was heard last before the lead-in loses its seat behind it. Of a world that is right, its row is not."""
     log = steady(length=120)
     log.role("s2")
-    log.lead(log.claim("m3~0", "s2"))
+    term = log.claim("m3~0", "s2")
+    log.lead(term)
     heard = log.now
-    for at in range(500):
-        log.sleep(20)
-        log.beat(f"m{at % 3}~0")
-        if at == 100:
-            log.snapshot("m0~0")
-    log.claim("m0~0", "s2")
+    goes_on(log)
+    log.snapshot("m0~0")
+    goes_on(log, 300)
+    if said == "stop":
+        log.stop(term, at=log.now)
+    else:
+        log.claim("m0~0", "s2")
     folds = Folds(log.entries)
     whole = folds.whole()
-    assert [fact.clock_ms for _, fact in whole if fact.kind == "lost"] == [heard]
+    told = [(fact.clock_ms, fact.sign_ms) for _, fact in whole if fact.kind in ("lost", "stop")]
+    assert told == [(log.now, heard) if said == "stop" else (heard, None)]
     since = log.places[0]
     assert folds.ranges([(since, since + 200)]) == whole
     assert (folds.again, folds.defects) == (1, [])
     assert folds.ranges([(0, since + 200)]) == whole
     assert folds.again == 1
+
+
+def test_a_stamp_that_is_ahead_from_before_a_lead_in_is_not_forgotten() -> None:
+    log = steady(length=120)
+    log.now += 60_000
+    log.beat("m0~0")
+    log.now -= 60_000
+    goes_on(log)
+    log.snapshot("m0~0")
+    goes_on(log)
+    folds = Folds(log.entries)
+    assert folds.ranges([(log.places[0], len(log.entries) - 50)]) == folds.whole()
+    assert (folds.again, folds.defects) == (1, [])
+
+
+def false_world(log: Scribe) -> tuple[int, str]:
+    """A place, and a world that is not the one there."""
+    taken = log._newest_place()
+    assert taken is not None
+    return taken.upto, taken.text.replace('"mark":0', '"mark":7', 1)
+
+
+@pytest.mark.parametrize("ranges", [2, 3])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_false_snapshot_of_a_place_before_a_lead_in_is_found(ranges: int, parts: int) -> None:
+    """The one that knows the place is a range before; of one in two parts, the first stands there too."""
+    log = steady(length=120)
+    upto, text = false_world(log)
+    rest = {"id": "late", "upto": upto, "parts": parts}
+    if parts == 2:
+        log.put(r.Snapshot, "m2~0", part=0, world=text[:50], **rest)
+    made: list[tuple[int, int]] = []
+    for _ in range(ranges - 1):
+        goes_on(log)
+        log.snapshot("m0~0")
+        made.append((log.places[-1], goes_on(log)))
+    goes_on(log)
+    late = log.put(r.Snapshot, "m2~0", part=parts - 1, world=text[50:] if parts == 2 else text, **rest)
+    goes_on(log)
+    folds = Folds(log.entries)
+    whole = folds.whole()
+    assert whole["g", Fact("defect", late, other="m2~0")] == 1
+    assert folds.ranges(made) == whole
+    assert folds.defects == []
+
+
+def test_a_defect_in_a_lead_in_is_told_by_the_range_before() -> None:
+    log = steady((200,), length=300)
+    log.snapshot("m0~0", wrong=True)
+    goes_on(log)
+    folds = Folds(log.entries)
+    whole = folds.whole()
+    assert [fact.kind for _, fact in whole].count("defect") == 1
+    assert folds.ranges([(150, 350)]) == whole
+    assert (folds.again, folds.alone) == (0, 1)
 
 
 def test_of_holes_and_steps_no_more_are_told_than_by_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
