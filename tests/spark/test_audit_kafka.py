@@ -21,6 +21,7 @@ from pares.dev import Kafka, Security
 from pares.ledger import open as open_ledger
 from pares.spark import logs, reading
 from pares.spark.audit import audit
+from pares.spark.facts import cuts, spread, tasks
 from pares.spark.report import write_report
 from pares.spark.result import AuditResult
 from pares.spark.session import log_file
@@ -124,6 +125,12 @@ def test_read_in_ranges_at_once_it_is_the_same(
     spark: SparkSession, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = story(4, roles=20, steps=300)
+    member = next(term.member for term in log.truths if term.end is None)
+    for _ in range(3):
+        log.snapshot(member)
+        for _ in range(100):
+            log.sleep(20)
+            log.beat(member)
     url = log.save_kafka(kafka)
     rows = _load(spark, url, splits=3, envelope="false")
     assert rows.rdd.getNumPartitions() == 3
@@ -132,10 +139,16 @@ def test_read_in_ranges_at_once_it_is_the_same(
     at_once = audit(url, "g", spark=spark)
     monkeypatch.setattr(reading, "PER_RANGE", 100)
     monkeypatch.setattr(reading, "SMALL", 0)  # by Spark's workers, as a long log is
-    ranges = reading.Reading(spark, url, 0, {})
-    ranges.look()
-    assert ranges.ranges() == min(reading.MOST_RANGES, len(log.entries) // 100) >= 2
+    monkeypatch.setattr(cuts, "LEAD_IN", 30)
+    given: list[list[tasks.Task]] = []
+
+    def counted(session: SparkSession, made: list[tasks.Task]) -> Any:
+        given.append(made)
+        return tasks.run(session, made)
+
+    monkeypatch.setattr(spread, "run", counted)
     _same(audit(url, "g", spark=spark, engine="python"), at_once)
+    assert len(given[0]) >= 2
 
 
 def test_what_comes_after_the_end_at_the_start_is_left_out(spark: SparkSession, kafka: Kafka) -> None:

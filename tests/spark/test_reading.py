@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scribe import story
+from scribe import Scribe, story
 
 from pares.spark import reading
 from pares.spark.audit import audit, audit_all
-from pares.spark.source import LedgerReader, LedgerSource
-from pares.spark.source.options import options
+from pares.spark.facts import cuts, spread, tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,27 +24,78 @@ def test_the_log_is_read_once_by_sparks_workers(
 ) -> None:
     tally = str(tmp_path / "tally")
 
-    class Counting(LedgerReader):
-        def read(self, partition: Any) -> Iterator[Any]:
-            with open(tally, "a") as file:
-                file.write(f"{partition.low} to {partition.high}\n")
-            yield from super().read(partition)
+    def counted(task: tasks.Task) -> Iterator[Any]:
+        from pares.spark.facts.tasks import perform
 
-    class Counted(LedgerSource):
-        def reader(self, schema: Any) -> LedgerReader:
-            return Counting(options(dict(self.options)))
+        with open(tally, "a") as file:
+            file.write(f"{task.since} {task.low} {task.high}\n")
+        yield from perform(task)
 
     log = story(5, roles=5, steps=60)
     url = log.save(tmp_path / "l.db")
     here = audit(url, "g", spark=spark)
     monkeypatch.setattr(reading, "SMALL", 0)
-    monkeypatch.setattr(reading, "LedgerSource", Counted)
+    monkeypatch.setattr(tasks, "perform", counted)
     settings = {name: spark.conf.get(name) for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone")}
     there = audit(url, "g", spark=spark, engine="python")
-    assert Path(tally).read_text().splitlines() == [f"0 to {len(log.entries)}"]
+    assert Path(tally).read_text().splitlines() == [f"0 0 {len(log.entries)}"]
     assert {name: spark.conf.get(name) for name in settings} == settings
     assert there.summary == here.summary
     assert {name: there.rows(name) for name in there.tables} == {name: here.rows(name) for name in here.tables}
+
+
+def long_log() -> Scribe:
+    """A log of two groups, one of which writes snapshots, and one of them is false; beside it something that is no record."""
+    log = story(7, roles=5, steps=220)
+    other = Scribe("quiet", entries=log.entries)
+    other.role("r")
+    other.lead(other.claim(other.join("q"), "r"))
+    for steps in range(1, 40):
+        member = next(term.member for term in log.truths if term.end is None)
+        for _ in range(25):
+            log.sleep(20)
+            log.beat(member)
+        if steps % 6 == 0:
+            log.snapshot(member, wrong=steps == 18)
+        if steps == 20:
+            log.raw(b"\xff no record")
+            other.beat("q~0")
+    return log
+
+
+def test_ranges_are_folded_at_once_and_say_what_one_fold_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = long_log()
+    url = log.save(tmp_path / "l.db")
+    here = {result.group: result for result in audit_all(url, spark)}
+    monkeypatch.setattr(reading, "SMALL", 0)
+    monkeypatch.setattr(reading, "PER_RANGE", len(log.entries) // 8)
+    monkeypatch.setattr(cuts, "LEAD_IN", 30)
+    made: list[list[tasks.Task]] = []
+
+    def counted(session: SparkSession, given: list[tasks.Task]) -> Any:
+        made.append(given)
+        return run(session, given)
+
+    run = spread.run
+    monkeypatch.setattr(spread, "run", counted)
+    there = {result.group: result for result in audit_all(url, spark, engine="python")}
+    first, *again = made
+    assert len(first) >= 3
+    assert [task.low for task in first] == [0, *(task.high for task in first[:-1])]
+    assert all(task.since < task.low for task in first[1:])
+    # The range that began with the false snapshot, and where the other group has a word without a snapshot of its own.
+    assert again
+    assert all(len(tasks) == 1 and tasks[0].state for tasks in again)
+    assert here.keys() == there.keys() == {"g", "quiet"}
+    for group in here:
+        assert there[group].summary == here[group].summary
+        mine, theirs = (
+            {name: sorted(map(repr, one.rows(name))) for name in one.tables} for one in (here[group], there[group])
+        )
+        assert mine == theirs
+    assert [row["kind"] for row in there["g"].rows("anomalies")].count("defect") == 1
 
 
 def test_a_short_log_is_read_once_here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

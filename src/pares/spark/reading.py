@@ -12,8 +12,8 @@ Rules, each with what breaks without it:
   cached frame forgets its rows when a view over it is dropped, as Spark's `sql` does after each query: then every question
   reads the log]
 * A short log is folded by this process, by the same code. [workers take seconds to start, and the fold of a demo takes none]
-* A long Kafka log is read in several ranges at once and put in order afterwards, by offset; a short one, and a SQLite file,
-  in one go, which needs no ordering. [reading from brokers takes several times as long as folding]
+* A long log is cut into ranges, which are read and folded at once, each from a snapshot, and joined (`facts.ranged`). [one
+  task reads and folds, and all other cores wait]
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from pares.core import errors
 from pares.core.errors import CapabilityError, LedgerGap, ParesError
 from pares.core.wire.records import BadRecord, decode
 from pares.ledger.bus import BUS_TOPIC
-from pares.ledger.registry import scheme_of
-from pares.spark.facts import folding as fold
 from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.facts.cuts import Cut, cuts
+from pares.spark.facts.folding import Partition
+from pares.spark.facts.spread import facts
+from pares.spark.facts.tasks import Task
 from pares.spark.logs import entries_of, first_and_end, open_to_read
 from pares.spark.source import LedgerSource
 from pares.spark.source.ledger import make_known
@@ -42,11 +44,11 @@ if TYPE_CHECKING:
 TRIES: Final = 5
 """How often a log that loses its beginning meanwhile is read anew."""
 PER_RANGE: Final = 200_000
-"""Entries from which on a further range pays: starting to read another one takes a second."""
+"""Entries that pay for a range of their own: opening the ledger, and a lead-in."""
 SMALL: Final = 20_000
 """Up to so many entries are read and folded by this very process: Spark's workers take longer to start."""
-MOST_RANGES: Final = 8
-"""In so many ranges at the most: each keeps a client of its own busy."""
+MOST_RANGES: Final = 64
+"""In so many ranges at the most: the state of each comes to the driver."""
 _NAMED: Final = 10
 """As many groups are named where the one that is asked for is not there."""
 _RAISED: Final = re.compile(r"^(?:\S*\.)?pares\.core\.errors\.(\w+): (.*)$", re.MULTILINE)
@@ -68,6 +70,8 @@ class Reading:
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
         self._bus = url.endswith(f"#{BUS_TOPIC}")
         self._bounds: dict[int, tuple[int, int]] = {}
+        self._cuts: dict[int, list[Cut]] = {}
+        self._identity = ""
         self.here: pa.Table | None = None
         """The facts of a short log."""
 
@@ -78,13 +82,12 @@ class Reading:
         """
         assert self._spark is not None
         for left in reversed(range(TRIES)):
-            self.look(everywhere=induced)
             try:
+                self.look(everywhere=induced)
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
                     return self._spark.createDataFrame(self.here)
-                frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
-                return frame.localCheckpoint(eager=True)
+                return facts(self._spark, self._tasks(group, error_ms))
             except Exception as error:
                 raised = as_raised(error)
                 if isinstance(raised, LedgerGap) and left:
@@ -105,8 +108,30 @@ class Reading:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _starts(self) -> dict[int, int]:
-        return {number: start for number, (start, _) in self._bounds.items()}
+    def _tasks(self, group: str | None, error_ms: int) -> list[Task]:
+        """Each log partition in ranges."""
+        found: list[Task] = []
+        for number, (low, high) in self._bounds.items():
+            claims = number == self._partition
+            begins = [Cut(low, low), *self._cuts.get(number, ())]
+            for cut, end in zip(begins, [*(cut.at for cut in begins[1:]), high], strict=True):
+                task = Task(
+                    part=len(found),
+                    url=self._url,
+                    client=self._client,
+                    identity=self._identity,
+                    partition=number,
+                    origin=low,
+                    since=cut.since,
+                    low=cut.at,
+                    high=end,
+                    group=group,
+                    claims=claims,
+                    error_ms=error_ms,
+                    bus=self._bus,
+                )
+                found.append(task)
+        return found
 
     def _here(self, group: str | None, error_ms: int, most: int | None = None) -> pa.Table:
         """Counts entries as it reads them: bounds say little where offsets have holes, as a restart of Redis leaves them."""
@@ -115,7 +140,7 @@ class Reading:
         with open_to_read(self._url, self._client) as opened:
             for number, (low, high) in self._bounds.items():
                 claims = number == self._partition
-                share = fold.Partition(group, number, low, claims=claims, error_ms=error_ms, bus=self._bus)
+                share = Partition(group, number, low, claims=claims, error_ms=error_ms, bus=self._bus)
                 for entries in entries_of(opened.log, number, low, high):
                     count += len(entries)
                     if most is not None and count > most:
@@ -166,28 +191,17 @@ class Reading:
         return sorted(found)[:_NAMED]
 
     def look(self, *, everywhere: bool = False) -> None:
-        """Fixes the bounds: of the partition for claims, or of all."""
+        """Fixes the bounds: of the partition for claims, or of all; and where a long one is cut. Asks last which log it is, as
+        one that is replaced meanwhile is another one then."""
         with open_to_read(self._url, self._client) as opened:
             numbers = range(opened.log.partitions) if everywhere else [self._partition]
             self._bounds = {number: first_and_end(opened.log, number) for number in numbers}
-
-    def _entries(self) -> DataFrame:
-        """All entries, each log partition in one Spark partition, in order."""
-        ranges = self.ranges()
-        source = self._source().option("partition", ",".join(map(str, self._bounds)))
-        for what, place in (("start", 0), ("end", 1)):
-            source = source.option(what, ",".join(str(bounds[place]) for bounds in self._bounds.values()))
-        log = source.option("envelope", "false").option("splits", str(ranges)).load()
-        if ranges == 1:
-            return log
-        return log.repartition(len(self._bounds), "partition").sortWithinPartitions("partition", "offset")
-
-    def ranges(self) -> int:
-        """In how many parts each partition of the log is read at once."""
-        if not scheme_of(self._url).ranges or len(self._bounds) > 1:
-            return 1
-        longest = max(end - start for start, end in self._bounds.values())
-        return max(1, min(MOST_RANGES, longest // PER_RANGE))
+            self._cuts = {}
+            low, high = self._bounds.get(self._partition, (0, 0))
+            ranges = min(MOST_RANGES, (high - low) // PER_RANGE)
+            if ranges > 1 and not self._bus and self._spark is not None:
+                self._cuts[self._partition] = cuts(opened.log, self._partition, low, high, ranges)
+            self._identity = opened.log.identity()
 
     def _source(self) -> Any:
         assert self._spark is not None

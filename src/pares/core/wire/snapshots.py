@@ -68,6 +68,15 @@ class Parts:
         text = "".join(parts[part].world for part in range(record.parts))
         return Whole(record.m, record.id, record.upto, offset, record.parts, text)
 
+    def waiting(self) -> dict[tuple[str, str], list[int]]:
+        """Which parts of which sets are there, the oldest set first."""
+        return {key: sorted(parts) for key, parts in self._sets.items()}
+
+    @property
+    def size(self) -> int:
+        """Characters of incomplete snapshots that are kept."""
+        return self._size
+
     def _drop(self, key: tuple[str, str]) -> None:
         self._size -= sum(len(part.world) for part in self._sets.pop(key).values())
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _ROWS_A_BATCH: Final = 5000
 
+EntryLike = tuple[int, int, bytes]
+"""Offset, time in milliseconds, payload."""
+
 ADMINISTRATOR: Final = "administrator"
 """A member that may lead nothing: it has asked for something (`pares handover`, `Admin`), and is not counted as a member."""
 

@@ -17,26 +17,17 @@ is left; a member, which only wants the present, looks for the newest.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
-from pares.core.wire.changes import (
-    Began,
-    Change,
-    DidChanged,
-    MemberJoined,
-    MemberLeft,
-    PauseChanged,
-    RoleChanged,
-    SeatChanged,
-)
+from pares.core.wire.changes import DidChanged
 from pares.core.wire.reader import Reader, State
 from pares.core.wire.records import AnyRecord, BadRecord, Beat, Did, Unknown, decode
-from pares.core.wire.states import MemberState
-from pares.spark.facts.base import ADMINISTRATOR, COPIES, SIGNS, Fact
+from pares.spark.facts.base import COPIES, SIGNS, EntryLike, Fact
 from pares.spark.facts.raw import raw
+from pares.spark.facts.rows import Beats
+from pares.spark.facts.telling import Telling
 
 KEPT_PAYLOAD: Final = 200
 """How much of a record that can't be read is kept, in bytes."""
@@ -46,21 +37,20 @@ where the snapshot was taken, and never much further than its group writes betwe
 UNCOUNTED: Final = "uncounted"
 STEP_MS: Final = 100
 """From this on a stamp that goes back is told of by itself; by how much stamps went back is known in any case."""
-PAST: Final = 1000
-"""Of so many members that are gone it is remembered when they were heard last, and what they have said."""
 STEPS: Final = 1000
 """As many steps are told of one by one."""
-EntryLike = tuple[int, int, bytes]
 
 
-class History:
+class History(Telling):
     """Turns the entries of one partition into the facts of one group. A function of the entries alone.
 
     `feed` takes them in order, in portions of any size; `finish` says what is known only at the end.
     """
 
+    reads: ClassVar[type[Reader]] = Reader
+
     def __init__(self, group: str, start: int = 0, error_ms: int = 0) -> None:
-        self.reader = Reader(group, lasting=True)
+        self.reader = self.reads(group, lasting=True)
         self._group = group
         self._start = start
         self._error_ms = error_ms
@@ -81,13 +71,9 @@ class History:
         self._forget()
 
     def _forget(self) -> None:
-        self._facts: list[Fact] = []
-        self._signs: dict[str, tuple[int, int]] = {}
-        """Of each member the offset of its last counted record, and the latest stamp of any."""
-        self._lately: dict[str, deque[int]] = {}
-        self._dids: dict[str, deque[int]] = {}
-        self._past: deque[str] = deque()
-        self._open: dict[str, set[int]] = {}
+        self._facts = []
+        self._signs, self._lately, self._dids = {}, {}, {}
+        self._past, self._open = deque(), {}
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
         self._floor = 0
@@ -97,11 +83,23 @@ class History:
         """Whether the fold stands on sound ground: on the log's origin, or on a snapshot that has proven right."""
         return self._settled
 
+    @property
+    def steps(self) -> int:
+        """Of how many stamps that went back it has told."""
+        return self._steps
+
     def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
         """The facts that follow from `entries`, which come right after those fed before."""
-        entries = list(entries)
+        known = [(entry, record) for entry in entries if (record := self._ours(entry)) is not None]
+        return self.take([entry for entry, _ in known], [record for _, record in known])
+
+    def take(
+        self, entries: list[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
+    ) -> list[Fact]:
+        """The same of entries that are the group's, with what they say. `beats`: what takes the rows of beats, of which there
+        are more than of all else, instead of the facts."""
         if self._settled:
-            self._fold(entries)
+            self._fold(entries, records, beats)
         else:
             self._enter(entries)
             if not self._settled:
@@ -136,7 +134,7 @@ class History:
             self._cut = self._waiting[-WAITING - 1][0]
             del self._waiting[:-WAITING]
         at = len(self._waiting)
-        self._waiting.extend(entry for entry in entries if self._ours(entry) is not None)
+        self._waiting.extend(entries)
         while at < len(self._waiting):
             entry = self._waiting[at]
             record = self._ours(entry)
@@ -164,7 +162,7 @@ class History:
             if reader.entered:
                 self._settled = True
                 rest, self._waiting = self._waiting[at:], []
-                self._fold(rest)
+                self._fold(rest, [record for entry in rest if (record := self._ours(entry)) is not None])
                 return
 
     def _ours(self, entry: EntryLike) -> AnyRecord | Unknown | None:
@@ -175,12 +173,15 @@ class History:
         """What was folded by itself on the way in."""
         state = self.reader.world.members.get(record.m)
         counted = self.reader.world.last == entry[0] or (state is not None and state.offset == entry[0])
-        self._step(entry)
+        if self._top is None or entry[1] > self._top:
+            self._top = entry[1]
+        elif entry[1] < self._top:
+            self._back(entry, self._top)
         self._facts.append(raw(*entry, record, counted))
         if isinstance(record, Did):
             self._did(entry, record, counted)
         if counted:
-            self._sign(entry, record.m)
+            self._signs_of([entry], [record])
 
     def _index(self, offset: int) -> int:
         return next((i for i, entry in enumerate(self._waiting) if entry[0] >= offset), len(self._waiting))
@@ -217,19 +218,21 @@ class History:
 
     # Folding ---------------------------------------------------------------------------------------------------------
 
-    def _fold(self, entries: Sequence[EntryLike]) -> None:
+    def _fold(
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
+    ) -> None:
         """Beats change no seat, so a run of them is fed at once; every other record by itself, to know who did what."""
-        reader, run = self.reader, list[tuple[EntryLike, Beat]]()
-        for entry in entries:
-            record = self._ours(entry)
-            if record is None:
-                continue
-            self._step(entry)
+        reader, begin = self.reader, 0
+        top = -1 if self._top is None else self._top
+        for at, (entry, record) in enumerate(zip(entries, records, strict=True)):
+            if entry[1] > top:
+                top = entry[1]
+            elif entry[1] < top:
+                self._back(entry, top)
             if type(record) is Beat:
-                run.append((entry, record))
                 continue
-            self._fold_beats(run)
-            run.clear()
+            self._fold_beats(entries[begin:at], records[begin:at], beats)
+            begin = at + 1
             before = reader.uncounted
             self._note(reader.feed([entry]), entry[1], record.m)
             counted = reader.uncounted == before
@@ -237,73 +240,87 @@ class History:
             if isinstance(record, Did):
                 self._did(entry, record, counted)
             if counted:
-                self._sign(entry, record.m)
-        self._fold_beats(run)
+                self._signs_of([entry], [record])
+        self._top = top if entries else self._top
+        self._fold_beats(entries[begin:], records[begin:], beats)
 
-    def _fold_beats(self, run: list[tuple[EntryLike, Beat]]) -> None:
+    def _fold_beats(
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None
+    ) -> None:
         """Up to the next place at once. What happens at a place (members are forgotten) is told with the time of the beat
         there. [told with the time of a run's last beat, it would follow from how the log was cut into portions]"""
-        part, counts, numbers = list[tuple[EntryLike, Beat]](), list[bool | None](), dict[str, int]()
-        world = self.reader.world
-        left = world.next_place() - world.count
-        for entry, beat in run:
-            state = world.members.get(beat.m)
-            number = numbers.get(beat.m, beat.n if state is None else state.n)
-            counted = beat.b == world.base and beat.v <= world.reads and number < beat.n
-            part.append((entry, beat))
-            counts.append(counted)
-            if counted:
-                numbers[beat.m] = beat.n
-                left -= 1
-                if left <= 0:
-                    self._fold_part(part, counts)
-                    part, counts, numbers = [], [], {}
-                    world = self.reader.world
-                    left = world.next_place() - world.count
-        self._fold_part(part, counts)
+        begin = 0
+        while begin < len(entries):
+            world = self.reader.world
+            end = begin + max(1, world.next_place() - world.count)
+            self._fold_part(entries[begin:end], records[begin:end], beats)
+            begin = end
 
-    def _fold_part(self, part: list[tuple[EntryLike, Beat]], counts: list[bool | None]) -> None:
-        if not part:
+    def _fold_part(
+        self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None
+    ) -> None:
+        reader, world = self.reader, self.reader.world
+        members, base, reads, before = world.members, world.base, world.reads, reader.uncounted
+        if len(members) <= len(records):
+            numbers = {id: member.n for id, member in members.items()}
+        else:
+            numbers = {beat.m: members[beat.m].n for beat in records if beat.m in members}
+        self._note(reader.feed(entries), entries[-1][1])
+        counts: list[bool | None] = [True] * len(entries)
+        if reader.uncounted != before:
+            for at, beat in enumerate(records):
+                counts[at] = numbers.get(beat.m, beat.n) < beat.n and beat.b == base and beat.v <= reads
+                if counts[at]:
+                    numbers[beat.m] = beat.n
+            if counts.count(False) != reader.uncounted - before:
+                counts = [None] * len(entries)  # the fold was stricter with one of them, and does not say with which
+        if beats is not None:
+            beats.add_beats(self._group, entries, records, counts)
+        else:
+            self._facts += [raw(*e, beat, counted) for e, beat, counted in zip(entries, records, counts, strict=True)]
+        if reader.uncounted == before:
+            self._signs_of(entries, records)
             return
-        world, before = self.reader.world, self.reader.uncounted
-        self._note(self.reader.feed([entry for entry, _ in part]), part[-1][0][1])
-        if counts.count(False) != self.reader.uncounted - before:
-            counts = [None] * len(part)  # the fold was stricter with one of them, and does not say with which
-        for (entry, beat), counted in zip(part, counts, strict=True):
-            self._facts.append(raw(*entry, beat, counted))
+        for entry, beat, counted in zip(entries, records, counts, strict=True):
             state = world.members.get(beat.m)
             if counted or (counted is None and state is not None and state.offset == entry[0]):
-                self._sign(entry, beat.m)
+                self._signs_of([entry], [beat])
 
     def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
         """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in
         another world), but for late copies of what it has said before."""
-        said = self._dids.setdefault(record.m, deque(maxlen=COPIES))
-        if not counted and record.n not in said and record.what in ("lead", "stop"):
+        if not counted and record.what in ("lead", "stop") and self._new(record.m, record.n):
             told = DidChanged(entry[0], record.m, record.seat, record.token, record.what, record.at, record.why)
             self._told(told, entry[1], UNCOUNTED)
-        said.append(record.n)
+        self._dids.setdefault(record.m, deque(maxlen=COPIES)).append(record.n)
 
-    def _step(self, entry: EntryLike) -> None:
+    def _back(self, entry: EntryLike, top: int) -> None:
         """Notes by how much stamps go back. What rests on stamps is known no better than that."""
-        top = self._top
-        if top is None or entry[1] > top:
-            self._top = entry[1]
-            return
         self._dropped = max(self._dropped, top - entry[1])
         if top - entry[1] >= STEP_MS and self._steps < STEPS:
             self._steps += 1
             self._facts.append(Fact("step", entry[0], entry[1], clock_ms=top))
 
-    def _sign(self, entry: EntryLike, sender: str) -> None:
-        """Remembers the sender's last sign of life, and where the group's records begin and end."""
-        offset, at_ms = entry[0], entry[1]
-        if sender in self.reader.world.members:
-            self._signs[sender] = (offset, max(at_ms, self._signs.get(sender, (0, at_ms))[1]))
-            self._lately.setdefault(sender, deque(maxlen=SIGNS)).append(at_ms)
-        first, last = self._first or (offset, at_ms), self._last or (offset, at_ms)
-        self._first = (first[0], min(first[1], at_ms))
-        self._last = (offset, max(last[1], at_ms))
+    def _signs_of(self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown]) -> None:
+        """Remembers the senders' last signs of life, and where the group's records begin and end."""
+        members, signs, lately = self.reader.world.members, self._signs, self._lately
+        low = high = entries[0][1]
+        for (offset, at_ms, _), record in zip(entries, records, strict=True):
+            sender = record.m
+            if at_ms > high:
+                high = at_ms
+            elif at_ms < low:
+                low = at_ms
+            if sender in members:
+                before = signs.get(sender)
+                signs[sender] = (offset, at_ms if before is None or before[1] < at_ms else before[1])
+                stamps = lately.get(sender)
+                if stamps is None:
+                    stamps = lately[sender] = deque(maxlen=SIGNS)
+                stamps.append(at_ms)
+        first, last = self._first or (entries[0][0], low), self._last or (0, high)
+        self._first = (first[0], min(first[1], low))
+        self._last = (entries[-1][0], max(last[1], high))
 
     def _read(self, entry: EntryLike) -> AnyRecord | Unknown | None:
         try:
@@ -312,126 +329,6 @@ class History:
             payload = bytes(entry[2][:KEPT_PAYLOAD])
             self._bad[entry[0]] = Fact("bad", entry[0], entry[1], cause=bad.reason, payload=payload)
             return None
-
-    def _note(self, changes: Sequence[Change], at_ms: int, sender: str = "") -> None:
-        for change in changes:
-            self._change(change, at_ms, sender)
-        for change in changes:
-            if isinstance(change, MemberLeft):
-                self._departed(change.member)
-
-    def _departed(self, member: str) -> None:
-        """Its last sign of life is known now. What it said may still arrive late, so a little more is remembered of the last
-        ones that left. [the state of a fold that goes on for years would grow by every member that there ever was]"""
-        sign = self._signs.pop(member, None)
-        if sign is not None:
-            self._facts.append(Fact("seen", sign[0], member=member, clock_ms=sign[1]))
-        self._past.append(member)
-        if len(self._past) > PAST:
-            oldest = self._past.popleft()
-            self._lately.pop(oldest, None)
-            self._dids.pop(oldest, None)
-
-    def _change(self, change: Change, at_ms: int, sender: str) -> None:
-        add = self._facts.append
-        match change:
-            case SeatChanged():
-                self._seat(change, at_ms, sender)
-            case DidChanged():
-                self._told(change, at_ms)
-            case MemberJoined():
-                self._joined(self.reader.world.members[change.member], at_ms)
-            case MemberLeft():
-                add(Fact("gone", change.offset, at_ms, member=change.member, name=change.name, cause=change.cause))
-            case RoleChanged():
-                self._role(change.role, change.offset, at_ms)
-            case PauseChanged():
-                add(Fact("paused" if change.on else "resumed", change.offset, at_ms, change.scope, other=change.by))
-            case Began():
-                for role in list(self._open):
-                    self._role(role, change.offset, at_ms)
-
-    def _told(self, change: DidChanged, at_ms: int, cause: str | None = None) -> None:
-        if change.what not in ("lead", "stop"):
-            return
-        role, seat = change.seat
-        sign = None
-        if change.what == "stop":
-            least = change.at + 2 * self._error_ms
-            sign = max((at for at in self._lately.get(change.member, ()) if at < least), default=None)
-        fact = Fact(
-            change.what, change.offset, at_ms, role, seat, change.token, change.member, change.member, change.at
-        )
-        self._facts.append(fact._replace(cause=cause, why=change.why, sign_ms=sign))
-
-    def _seat(self, change: SeatChanged, at_ms: int, sender: str) -> None:
-        role, seat = change.seat
-        if change.before is not None:
-            # What a holder gives up itself is its last sign of life; the record is not yet in `_signs`.
-            sign = at_ms if change.before == sender else self._signs.get(change.before, (0, None))[1]
-            self._facts.append(
-                Fact(
-                    "lost",
-                    change.offset,
-                    at_ms,
-                    role,
-                    seat,
-                    change.before_token,
-                    change.before,
-                    change.by,
-                    sign,
-                    change.cause,
-                    change.why,
-                    name=change.holder,
-                )
-            )
-        if change.holder is not None:
-            self._facts.append(
-                Fact(
-                    "gained",
-                    change.offset,
-                    at_ms,
-                    role,
-                    seat,
-                    change.token,
-                    change.holder,
-                    change.by,
-                    cause=change.cause,
-                    why=change.why,
-                )
-            )
-        if change.seat not in self.reader.world.seats:
-            self._role(role, change.offset, at_ms)
-
-    def _joined(self, member: MemberState, at_ms: int | None) -> None:
-        self._facts.append(
-            Fact(
-                "member",
-                member.joined,
-                at_ms,
-                member=member.id,
-                name=member.name,
-                host=member.host,
-                session_ms=member.session_ms,
-                drift=member.drift,
-                overlap_ms=member.overlap_ms,
-                cause=ADMINISTRATOR if member.administrator else None,
-                eligible=None if member.eligible is None else json.dumps(member.eligible),
-            )
-        )
-
-    def _role(self, role: str, offset: int, at_ms: int) -> None:
-        """Which seats the role has now, against those it had."""
-        world = self.reader.world
-        known = self._open.setdefault(role, set())
-        state = world.roles.get(role)
-        reach = range(max(state.seats if state is not None else 0, max(known, default=-1) + 1))
-        now = {index for index in reach if (role, index) in world.seats}
-        for index in sorted(now - known):
-            self._facts.append(Fact("opened", offset, at_ms, role, index))
-        for index in sorted(known - now):
-            self._facts.append(Fact("shut", offset, at_ms, role, index))
-        self._open[role] = now
 
 
 def history(group: str, entries: Iterable[EntryLike], start: int = 0) -> list[Fact]:

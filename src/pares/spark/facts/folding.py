@@ -1,28 +1,38 @@
 """One pass over the log of a topic: the entries of each partition, in order, to the facts of each group that is asked for.
 
-Spark hands over one log partition as one task. All groups in it are folded side by side in that task, so a log is read once,
-however many groups share it. A group of NELI's family has records in all partitions, one that runs claims in the one that the
-ledger's URL names; which of them a group is, its first record says. ALLCALL's calls stand in a topic of their own, the bus.
+A task has a log partition, or a range of one (`joined`). All groups in it are folded side by side in that task, so a log is
+read once, however many groups share it. A group of NELI's family has records in all partitions, one that runs claims in the one
+that the ledger's URL names; which of them a group is, its first record says. ALLCALL's calls stand in a topic of their own, the
+bus.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from pares.core.wire.neli_records import KINDS
-from pares.core.wire.records import BadRecord, Unknown, decode
+from pares.core.wire.records import AnyRecord, BadRecord, Unknown, decode
 from pares.spark.facts.allcall import CallHistory
-from pares.spark.facts.base import SCHEMA, Fact, batches
+from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
 from pares.spark.facts.neli import TenureHistory
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
+from pares.spark.facts.rows import Beats
 
 HOLES: Final = 1000
 """As many holes in the offsets are told of one by one."""
+
+
+class Fold(Protocol):
+    """The facts of one group."""
+
+    def feed(self, entries: Iterable[EntryLike]) -> list[Fact]:
+        """The facts that follow from `entries`, which come right after those fed before."""
+        ...
+
+    def finish(self) -> list[Fact]:
+        """What can be said only at the end."""
+        ...
 
 
 class Partition:
@@ -45,31 +55,47 @@ class Partition:
         self._groups = frozenset((group,)) if isinstance(group, str) else group
         self._number, self._start = number, start
         self._claims, self._error_ms, self._bus = claims, error_ms, bus
-        self._folds: dict[str, History | TenureHistory | CallHistory | None] = {}
+        self._folds: dict[str, Fold | None] = {}
         self._next: int | None = None
         self._holes = 0
 
-    def feed(self, entries: Iterable[EntryLike]) -> Iterator[tuple[str | None, list[Fact]]]:
-        """The facts that follow from `entries`, by group."""
-        entries = list(entries)
-        strays = self._strays(entries)
-        shares: dict[str, list[EntryLike]] = {}
+    def feed(self, entries: Iterable[EntryLike], beats: Beats | None = None) -> Iterator[tuple[str | None, list[Fact]]]:
+        """The facts that follow from `entries`, by group. `beats`: see `History.take`."""
+        strays: list[Fact] = []
+        shares: dict[str, tuple[list[EntryLike], list[AnyRecord | Unknown]]] = {}
+        last = self._next
         for entry in entries:
+            offset, at_ms, payload = entry
+            if offset != last and last is not None and offset > last and self._holes < HOLES:
+                # Lawful in some ledgers, and good to know where records are missed.
+                self._holes += 1
+                strays.append(Fact("hole", last, at_ms, ref=offset))
+            last = offset + 1
             try:
-                group, induced = self._whose(entry[2])
+                record = None if self._bus else decode(payload)
             except BadRecord as bad:
-                strays.append(Fact("bad", entry[0], entry[1], cause=bad.reason, payload=bytes(entry[2][:KEPT_PAYLOAD])))
+                strays.append(Fact("bad", offset, at_ms, cause=bad.reason, payload=bytes(payload[:KEPT_PAYLOAD])))
                 continue
-            if self._groups is not None and group not in self._groups:
-                continue
-            if group not in self._folds:
-                self._folds[group] = self._fold(group, induced=induced)
-            shares.setdefault(group, []).append(entry)
+            group = payload.partition(b"\n")[0].decode("utf-8", "backslashreplace") if record is None else record.g
+            share = shares.get(group)
+            if share is None:
+                if self._groups is not None and group not in self._groups:
+                    continue
+                if group not in self._folds:
+                    induced = type(record) is Unknown and record.k in KINDS
+                    self._folds[group] = self._fold(group, induced=induced)
+                share = shares[group] = ([], [])
+            share[0].append(entry)
+            if record is not None:
+                share[1].append(record)
+        self._next = last
         if strays:
             yield None, strays
-        for group, share in shares.items():
+        for group, (share, records) in shares.items():
             fold = self._folds[group]
-            if fold is not None:
+            if isinstance(fold, History):
+                yield group, fold.take(share, records, beats)
+            elif fold is not None:
                 yield group, fold.feed(share)
 
     def finish(self) -> Iterator[tuple[str | None, list[Fact]]]:
@@ -84,60 +110,35 @@ class Partition:
             if fold is not None and (not isinstance(fold, History) or fold.settled):
                 yield group, fold.finish()
 
-    def _whose(self, payload: bytes) -> tuple[str, bool]:
-        """The entry's group, and whether it is a record of NELI's family."""
-        if self._bus:
-            return payload.partition(b"\n")[0].decode("utf-8", "backslashreplace"), False
-        record = decode(payload)
-        return record.g, isinstance(record, Unknown) and record.k in KINDS
+    @property
+    def folds(self) -> dict[str, Fold | None]:
+        """The groups that it has met, and the fold of each; None: it runs claims in another partition."""
+        return self._folds
 
-    def _fold(self, group: str, *, induced: bool) -> History | TenureHistory | CallHistory | None:
+    @property
+    def origin(self) -> int:
+        """Where the log partition begins."""
+        return self._start
+
+    def of(self, groups: Iterable[str]) -> Partition:
+        """The fold of some of its groups, to go on with by itself."""
+        some = frozenset(groups)
+        part = Partition(some, self._number, self._start, claims=self._claims, error_ms=self._error_ms, bus=self._bus)
+        part._folds = {group: fold for group, fold in self._folds.items() if group in some}
+        return part
+
+    def went_on(self, part: Partition) -> int:
+        """Goes on over the range that `part` has folded, as to holes. Returns how many were told of."""
+        many = self._holes + part._holes
+        self._next, self._holes = part._next, min(HOLES, many)
+        return many
+
+    def _fold(self, group: str, *, induced: bool) -> Fold | None:
         if self._bus:
             return CallHistory(group, self._start)
         if induced:
             return TenureHistory(group, self._number, self._start)
-        return History(group, self._start, self._error_ms) if self._claims else None
+        return self._history(group) if self._claims else None
 
-    def _strays(self, entries: list[EntryLike]) -> list[Fact]:
-        """Holes between offsets: lawful in some ledgers, and good to know where records are missed."""
-        found: list[Fact] = []
-        for offset, at_ms, _ in entries:
-            if self._next is not None and offset > self._next and self._holes < HOLES:
-                self._holes += 1
-                found.append(Fact("hole", self._next, at_ms, ref=offset))
-            self._next = offset + 1
-        return found
-
-
-def facts(
-    log: DataFrame,
-    group: str | None,
-    starts: dict[int, int],
-    claims_in: int,
-    error_ms: int = 0,
-    *,
-    bus: bool = False,
-) -> DataFrame:
-    """The facts from the rows (offset, timestamp_ms, payload, partition) of one topic: each log partition one Spark
-    partition, in order, as the source `pares` makes it unless told to split. Runs where the data is, without a shuffle.
-
-    `starts`: where each log partition begins; `claims_in`: the one in which groups run claims; `bus`: see `Partition`.
-    """
-
-    def run(entries: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fold: Partition | None = None
-        for batch in entries:
-            if batch.num_rows == 0:
-                continue
-            if fold is None:
-                number = batch.column(3)[0].as_py()
-                claims = number == claims_in
-                fold = Partition(group, number, starts[number], claims=claims, error_ms=error_ms, bus=bus)
-            columns = [batch.column(i).to_pylist() for i in range(3)]
-            for name, rows in fold.feed(zip(*columns, strict=True)):
-                yield from batches(name, rows)
-        if fold is not None:
-            for name, rows in fold.finish():
-                yield from batches(name, rows)
-
-    return log.select("offset", "timestamp_ms", "payload", "partition").mapInArrow(run, SCHEMA)  # type: ignore[arg-type]
+    def _history(self, group: str) -> History:
+        return History(group, self._start, self._error_ms)

@@ -1,0 +1,94 @@
+"""The fold of a whole log by Spark: its ranges at once, then what did not fit again, range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pares.spark.facts.base import SCHEMA, arrow_schema, batches
+from pares.spark.facts.claims import STEPS
+from pares.spark.facts.folding import HOLES
+from pares.spark.facts.frozen import freeze, thaw
+from pares.spark.facts.joined import Joined
+from pares.spark.facts.rows import PART
+from pares.spark.facts.tasks import STATE, Task, run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST = {"hole": HOLES, "step": STEPS}
+
+
+def facts(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
+    """The facts of the tasks' ranges, which are in order and leave nothing out of a log partition, as one fold over each
+    partition would tell them; settled. `tasks[n].part` is n."""
+    frame = run(spark, tasks)
+    folding = _Folding(spark, frame, _states(frame))
+    ends: list[pa.RecordBatch] = []
+    for number in sorted({task.partition for task in tasks}):
+        for group, rows in folding.joined([task for task in tasks if task.partition == number]).finish():
+            ends += batches(group, rows)
+    return folding.frame(ends)
+
+
+def _states(frame: DataFrame) -> dict[int, bytes]:
+    rows = frame.where(f"kind = '{STATE}'").select(PART, "payload").toArrow().to_pylist()
+    return {row[PART]: row["payload"] for row in rows}
+
+
+@dataclass
+class _Folding:
+    spark: SparkSession
+    first: DataFrame
+    states: dict[int, bytes]
+    again: list[DataFrame] = field(default_factory=list["DataFrame"])
+    not_used: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
+    """Ranges, and the groups of them that were folded again."""
+    over: list[tuple[list[int], str, str | None]] = field(default_factory=list[tuple[list[int], str, str | None]])
+    """(ranges, kind, group): of these there are more than are told one by one."""
+
+    def joined(self, tasks: Sequence[Task]) -> Joined:
+        """Of one log partition."""
+        joined = Joined(thaw(self.states.pop(tasks[0].part)))
+        for task in tasks[1:]:
+            groups = [again.group for again in joined.join(thaw(self.states.pop(task.part)))]
+            if groups:
+                self.not_used.append((task.part, groups))
+                frame = run(self.spark, [replace(task, part=0, state=freeze(joined.of(groups)))])
+                joined.again(thaw(_states(frame)[0]))
+                self.again.append(frame.where(f"kind <> '{STATE}'").selectExpr(*_columns(), f"{task.part} AS {PART}"))
+        parts = [task.part for task in tasks]
+        self.over += [(parts, kind, group) for kind, group in joined.over]
+        return joined
+
+    def frame(self, ends: list[pa.RecordBatch]) -> DataFrame:
+        import pyarrow as pa
+        from pyspark.sql import functions as f
+
+        used = self.first.where(f"kind <> '{STATE}'")
+        for part, groups in self.not_used:
+            used = used.where(_but((f.col(PART) == part) & f.col("g").isin(groups)))
+        frames = [used, *self.again]
+        all_ = reduce(lambda one, more: one.unionAll(more), frames)
+        for parts, kind, group in self.over:
+            of = f.col(PART).isin(parts) & (f.col("kind") == kind) & f.col("g").eqNullSafe(f.lit(group))
+            told = all_.where(of).select("offset").sort("offset").limit(_MOST[kind]).toArrow()
+            all_ = all_.where(_but(of & (f.col("offset") > told.column(0)[-1].as_py())))
+        last = self.spark.createDataFrame(pa.Table.from_batches(ends, arrow_schema()))
+        return all_.select(*_columns()).unionAll(last)
+
+
+def _columns() -> list[str]:
+    return [column.split()[0] for column in SCHEMA.split(", ")]
+
+
+def _but(what: Column) -> Column:
+    """All rows but those of which it is true; it may be NULL of some."""
+    from pyspark.sql import functions as f
+
+    return ~f.coalesce(what, f.lit(False))

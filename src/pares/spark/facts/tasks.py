@@ -1,0 +1,100 @@
+"""What one task of Spark's does for the fold of a log: reads its range, folds all groups of it in one pass, and gives the facts
+and the state that it comes to.
+
+A task reads from the ledger itself, so nothing is moved between workers, and the ranges of one log partition are read and
+folded at once. Its last row is the state (`STATE`), for the driver, which joins the ranges (`joined`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from pares.ledger.address import shown
+from pares.ledger.base import Log
+from pares.spark.facts.base import SCHEMA, Fact
+from pares.spark.facts.folding import Partition
+from pares.spark.facts.frozen import freeze, thaw
+from pares.spark.facts.joined import Range
+from pares.spark.facts.rows import PART, Rows
+from pares.spark.logs import entries_of, open_to_read
+from pares.spark.source.ranges import Look, raise_for, replaced
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+STATE: Final = "state"
+"""The kind of the row that has the state of the fold in its payload."""
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """A range of one log partition: from `low` to before `high`."""
+
+    part: int
+    url: str
+    client: Mapping[str, str]
+    identity: str
+    partition: int
+    origin: int
+    """Where the log partition begins."""
+    since: int
+    """Where the lead-in begins; `low`: there is none, and the log begins with this range."""
+    low: int
+    high: int
+    group: str | None
+    claims: bool
+    error_ms: int
+    bus: bool
+    state: bytes = b""
+    """The fold to go on with, if some groups of the range are to be folded again: these alone are."""
+
+
+def perform(task: Task) -> Iterator[pa.RecordBatch]:
+    """The facts of the range. Raises `LedgerRewound` if the URL leads to another log now, and `LedgerGap` if the range is
+    gone."""
+    with open_to_read(task.url, task.client) as (log, _):
+        seen = log.identity()
+        if seen != task.identity:
+            raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))
+        fold, rows = _begun(task, log), Rows(task.part)
+        for entries in entries_of(log, task.partition, task.low, task.high):
+            for group, facts in fold.feed(entries, rows):
+                if group is not None or not task.state:
+                    rows.add(group, facts)
+            yield from rows.batches()
+        rows.add(None, [Fact(STATE, payload=freeze(fold))])
+        yield from rows.batches(least=1)
+
+
+def _begun(task: Task, log: Log) -> Partition:
+    """The fold as it is at the first offset."""
+    if task.state:
+        return thaw(task.state)
+    if task.since == task.low:
+        return Partition(
+            task.group, task.partition, task.origin, claims=task.claims, error_ms=task.error_ms, bus=task.bus
+        )
+    part = Range(task.group, task.partition, task.since, origin=task.origin, claims=task.claims, error_ms=task.error_ms)
+    for entries in entries_of(log, task.partition, task.since, task.low):
+        part.lead_in(entries)
+    part.cut()
+    return part
+
+
+def run(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
+    """Has the tasks done, each by a task of Spark's; the rows are settled."""
+    given, many, do = msgspec.msgpack.encode(tasks), len(tasks), perform
+
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        known: Any = msgspec.msgpack.decode(given, type=list[Task])
+        for batch in rows:
+            for at in batch.column(0).to_pylist():
+                yield from do(known[at])
+
+    # One row a partition of Spark's, so one task each: no shuffle decides who does what.
+    frame = spark.range(0, many, 1, many).mapInArrow(work, f"{SCHEMA}, {PART} int")  # type: ignore[arg-type]
+    return frame.localCheckpoint(eager=True)
