@@ -1,4 +1,5 @@
 """A simulated process: the real kernel, driven as the real loop drives it (runtime/driver/loop.py), by virtual time.
+`kernel.effects` has what it does with what its kernel answers.
 
 A round reads what is new, and then ticks with the clock read again; answers to appends come before. A process can be killed
 at any instant, and frozen at any instant: also between a fetch and its tick, and between a tick and the append that it made.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from kernel.effects import carry
 from kernel.wire import Flight, Owner, Wire
 from pares.core import events as ev
 from pares.core.claims.protocol import Claims, Config
@@ -75,20 +77,23 @@ class Process(Owner):
         fetch and its tick; "ticked": when the tick is done and its append has not left yet; "clock": when the stopwatch was
         read and nothing was done since."""
         self.stall_next = 0
-        self._inbox: deque[ev.Event] = deque()
+        self.inbox: deque[ev.Event] = deque()
+        """What its kernel is told at the next round."""
         self._work: deque[tuple[type[Record], dict[str, Any]]] = deque()
         self._attached = False
         self._busy = False
         self._due = NEVER
-        self._blocked = False
+        self.blocked = False
+        """It waits for the answer to an append."""
         self._stamp = 0
         self._life = 0
-        self._seen = 0
+        self.seen = 0
         """The largest token that earlier incarnations of this very process have read (R9)."""
         self._release: dict[str, int] = {}
-        self._left: list[Callable[[], None]] = []
+        self.left: list[Callable[[], None]] = []
         """What a frozen process was in the middle of."""
-        self._wake_at = 0
+        self.wake_at = 0
+        """When its kernel wants a round, by its stopwatch; 0: at no time of its own."""
 
     @property
     def id(self) -> str:
@@ -127,24 +132,25 @@ class Process(Owner):
         self.running, self.frozen, self.over = True, False, None
         self._life += 1
         self.starts += 1
-        self._seen = 0
+        self.seen = 0
         self._release = self.scene.release()
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """A new incarnation."""
         self.incarnations += 1
         self.well_since = self.scene.engine.now if self.reachable else NEVER
         lock = None
         if self.proof:
             lock = Lock(boot="boot", device="0", inode=str(self.scene.next_inode()), file=self.id)
-        told = {"ready": self.ready, "lock": lock, "seen": self._seen}
+        told = {"ready": self.ready, "lock": lock, "seen": self.seen}
         self.config = Config(**{"id": self.id, "name": self.name, **told, **self._release, **self.settings})
         self.claims = Claims(self.config)
         self.told_ready, self.told_at = self.ready, self.scene.engine.now
-        self._attached, self._busy, self._blocked, self.live = False, False, False, False
-        self._inbox.clear()
+        self._attached, self._busy, self.blocked, self.live = False, False, False, False
+        self.inbox.clear()
         self._work.clear()
-        self._left.clear()
+        self.left.clear()
         self.beliefs, self.until, self.lapsed, self.watching = {}, {}, set(), {}
         self.scene.began(self)
         self.wake(self.scene.engine.now)
@@ -173,15 +179,11 @@ class Process(Owner):
         if self.running and self.frozen:
             self.frozen = False
             self.well_since = self.scene.engine.now if self.reachable else NEVER
-            left, self._left = self._left, []
+            left, self.left = self.left, []
             for rest in left:
                 rest()
             self._due = NEVER
             self.wake(self.scene.engine.now)
-
-    def request(self, event: ev.Event) -> None:
-        """Hands the kernel what its user wants, at its next round."""
-        self._hear(event)
 
     # What comes in ---------------------------------------------------------------------------------------------------
 
@@ -193,19 +195,20 @@ class Process(Owner):
 
     def _answer(self, flight: Flight, answer: ev.Acked | ev.Failed) -> None:
         if flight.sender is self.claims and self.running:
-            self._blocked = False
-            self._inbox.append(answer)
+            self.blocked = False
+            self.inbox.append(answer)
             self.wake(self.scene.engine.now + self.wire.lag)
 
-    def _hear(self, event: ev.Event) -> None:
+    def request(self, event: ev.Event) -> None:
+        """Hands the kernel an event, at its next round: what its user wants, or what it has come to know."""
         if self.running:
-            self._inbox.append(event)
+            self.inbox.append(event)
             self.wake(self.scene.engine.now)
 
     def died(self, member: str) -> None:
         """The lock of `member` is free: if this process watches it, it has proof."""
         if self.running and member in self.watching:
-            self._hear(ev.Died(member))
+            self.request(ev.Died(member))
 
     # Rounds ----------------------------------------------------------------------------------------------------------
 
@@ -219,24 +222,24 @@ class Process(Owner):
     def _round(self, stamp: int) -> None:
         if stamp != self._stamp or not self.running:
             return
-        if self.frozen or self._busy or self._blocked:
+        if self.frozen or self._busy or self.blocked:
             self._due = (
                 NEVER  # it begins again when it is thawed, when the round under way ends, when the append is answered
             )
             return
         self._due = NEVER
         life = self._life
-        while self._inbox and life == self._life and self.over is None:
-            self._step(self._inbox.popleft())
+        while self.inbox and life == self._life and self.over is None:
+            self._step(self.inbox.popleft())
         claims = self.claims
         if claims is None or self.over is not None or life != self._life:
             return
         if self.wire.reads_cut:
             self.wire.suspect = True
             self._go_on(claims, life)
-        elif self._freezes("fetching"):
+        elif self.freezes("fetching"):
             began, self._busy = self.now, True
-            self._left.append(lambda: self._read(claims, life, began))
+            self.left.append(lambda: self._read(claims, life, began))
         else:
             self._read(claims, life, self.now)
 
@@ -261,7 +264,7 @@ class Process(Owner):
             self.scene.hindered(self, pause)
         if weather.stall and self.rng.random() < weather.stall:
             pause += self.rng.randint(*weather.stall_by)
-        fetched = not self.wire.reads_cut and self._freezes("fetched")
+        fetched = not self.wire.reads_cut and self.freezes("fetched")
         if fetched or self.frozen or pause:
             self._busy = True
             self.scene.engine.after(pause, self._after_pause, claims, life)
@@ -273,7 +276,7 @@ class Process(Owner):
         if life != self._life or claims is not self.claims or not self._busy:
             return
         if self.frozen:
-            self._left.append(lambda: self._after_pause(claims, life))
+            self.left.append(lambda: self._after_pause(claims, life))
             return
         self._busy = False
         self._finish(claims)
@@ -293,11 +296,11 @@ class Process(Owner):
     def _finish(self, claims: Claims) -> None:
         """The tick of a round."""
         engine = self.scene.engine
-        self._wake_at = 0
+        self.wake_at = 0
         self._step(ev.Tick(self.wall.read_us(engine.now)))
         self._write_work(claims)
         if self.frozen:
-            self._left.append(lambda: self._plan(claims))
+            self.left.append(lambda: self._plan(claims))
         else:
             self._plan(claims)
 
@@ -315,7 +318,7 @@ class Process(Owner):
             outbox.write(claims.reader.world, kind, now, **fields)
             append = outbox.flush(now)
             assert append is not None
-            self._append(append)
+            carry(self, append)
 
     def _plan(self, claims: Claims) -> None:
         """When the next round will be."""
@@ -323,31 +326,31 @@ class Process(Owner):
         if self.claims is not claims or not self.running or self.over is not None:
             return
         due = engine.now + self.poll
-        if self._inbox:
+        if self.inbox:
             due = engine.now
-        if self._wake_at:
-            due = min(due, max(self.stopwatch.when(self._wake_at), engine.now + 50 * US))
+        if self.wake_at:
+            due = min(due, max(self.stopwatch.when(self.wake_at), engine.now + 50 * US))
         if not self.wire.reads_cut:
             arrived = self.scene.log.arrived(claims.position)
             if arrived is not None:
                 due = min(due, max(arrived + self.wire.lag, engine.now + 20 * US))
         self.wake(due)
 
-    def _freezes(self, point: str) -> bool:
+    def freezes(self, point: str) -> bool:
         if self.freeze_at is None or self.freeze_at[0] != point:
             return False
         length, self.freeze_at = self.freeze_at[1], None
         self.scene.freeze(self, length)
         return True
 
-    # Effects ---------------------------------------------------------------------------------------------------------
+    # Steps -----------------------------------------------------------------------------------------------------------
 
     def _step(self, event: ev.Event, now: int | None = None) -> None:
         claims, now = self.claims, self.now if now is None else now
         if claims is None:
             return
-        if self.freeze_at is not None and self._freezes("clock"):
-            self._left.append(lambda: self._carry_out(claims, event, now))
+        if self.freeze_at is not None and self.freezes("clock"):
+            self.left.append(lambda: self._carry_out(claims, event, now))
         else:
             self._carry_out(claims, event, now)
 
@@ -356,107 +359,6 @@ class Process(Owner):
             if type(event) is ev.Ready:
                 self.told_ready, self.told_at = event.ready, self.scene.engine.now
             for effect in claims.step(event, now):
-                CARRY[type(effect)](self, effect)
+                carry(self, effect)
             if self.beliefs:
                 self.scene.stepped(self, now)
-
-    def _append(self, effect: ev.Append) -> None:
-        self.scene.sent(self, effect)
-        self._blocked = self.wire.weather.blocking
-        if self._freezes("ticked"):
-            claims = self.claims
-            self._left.append(lambda: self._hand_over(effect, claims))
-        else:
-            self._hand_over(effect, self.claims)
-
-    def _hand_over(self, effect: ev.Append, claims: Claims | None) -> None:
-        self.wire.send(claims, effect.ticket, effect.payloads)
-
-    def _lead(self, effect: ev.Lead) -> None:
-        self.beliefs[effect.seat], self.until[effect.seat] = effect.token, effect.until
-        self.scene.led(self, effect)
-
-    def _extend(self, effect: ev.Extend) -> None:
-        """What has run out is over for good: whether it has is looked at in the step that prolongs it, for the process may have
-        stood still since its kernel looked. The kernel gives such a term up, when it is told."""
-        now = self.now
-        for seat, token in list(self.beliefs.items()):
-            if now < self.until[seat]:
-                self.until[seat] = effect.until
-            else:
-                self._lapsed(seat, token)
-        self.scene.renewed(self)
-
-    def _lapsed(self, seat: Seat, token: int) -> None:
-        self.lapsed.add((seat, token))
-        self._inbox.append(ev.Lapsed(seat, token))
-
-    def _follow(self, effect: ev.Follow) -> None:
-        if self.beliefs.get(effect.seat) == effect.token:
-            del self.beliefs[effect.seat]
-        self.scene.followed(self, effect)
-
-    def _barrier(self, effect: ev.Barrier) -> None:
-        self.scene.barrier(self, effect)
-        length = self.barrier_time(effect.seat, effect.token)
-        if length is not None:
-            self.scene.engine.after(length, self._barrier_over, effect, self.claims)
-
-    def _barrier_over(self, effect: ev.Barrier, claims: Claims) -> None:
-        if self.frozen:
-            self._left.append(lambda: self._barrier_over(effect, claims))
-        elif claims is self.claims and self.running:
-            self.scene.barrier_over(self, effect)
-            self._hear(ev.WorkOver(effect.seat, effect.token))
-
-    def _watch(self, effect: ev.Watch) -> None:
-        self.watching = effect.locks
-        self.scene.watches(self)
-
-    def _live(self, effect: ev.Live) -> None:
-        self.live = True
-        self.scene.joined(self)
-
-    def _restart(self, effect: ev.Restart) -> None:
-        old = self.id
-        if self.claims is not None:
-            self._seen = self.claims.largest_token
-        self.scene.restarts(self, effect)
-        self.scene.ended(self, old)
-        self._begin()
-
-    def _end(self, effect: ev.Closed | ev.Stop) -> None:
-        self.over = effect
-        self.live = False
-        self.scene.over(self, effect)
-        self.scene.ended(self, self.id)
-
-    def _report(self, effect: ev.Report) -> None:
-        self.scene.reported(self, effect)
-
-    def _trim(self, effect: ev.Trim) -> None:
-        self.scene.may_trim(self, effect)
-
-    def _wake(self, effect: ev.Wake) -> None:
-        self._wake_at = effect.at
-
-    def _moved(self, effect: ev.Moved) -> None:
-        pass
-
-
-CARRY: Final[dict[type[ev.Effect], Callable[[Process, Any], None]]] = {
-    ev.Append: Process._append,  # pyright: ignore[reportPrivateUsage]
-    ev.Lead: Process._lead,  # pyright: ignore[reportPrivateUsage]
-    ev.Extend: Process._extend,  # pyright: ignore[reportPrivateUsage]
-    ev.Follow: Process._follow,  # pyright: ignore[reportPrivateUsage]
-    ev.Barrier: Process._barrier,  # pyright: ignore[reportPrivateUsage]
-    ev.Watch: Process._watch,  # pyright: ignore[reportPrivateUsage]
-    ev.Live: Process._live,  # pyright: ignore[reportPrivateUsage]
-    ev.Restart: Process._restart,  # pyright: ignore[reportPrivateUsage]
-    ev.Closed: Process._end,  # pyright: ignore[reportPrivateUsage]
-    ev.Stop: Process._end,  # pyright: ignore[reportPrivateUsage]
-    ev.Report: Process._report,  # pyright: ignore[reportPrivateUsage]
-    ev.Trim: Process._trim,  # pyright: ignore[reportPrivateUsage]
-    ev.Wake: Process._wake,  # pyright: ignore[reportPrivateUsage]
-    ev.Moved: Process._moved,  # pyright: ignore[reportPrivateUsage]
-}

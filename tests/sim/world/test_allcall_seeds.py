@@ -13,6 +13,8 @@ from pares.sim.members.play import Play, perform, play
 from pares.sim.world.faults import Strike
 
 CLEAN = range(1000, 1004)
+HELD_UP = 559
+"""A user's wish comes while the driver is held up, which says all that follows from it more than a beat later."""
 CHEAP = {"members": 3, "beat_ms": 100, "session_ms": 300, "storm": 3.0, "probes": (), "acts": {}}
 PART = 200
 """Of so many calls one is struck here."""
@@ -26,7 +28,7 @@ STRIKES = {
 }
 
 
-@pytest.mark.parametrize("seed", CLEAN)
+@pytest.mark.parametrize("seed", [*CLEAN, HELD_UP])
 def test_clean_seeds_keep_every_promise(seed: int) -> None:
     outcome = perform(seed, protocol="allcall")
     assert outcome.what == ""

@@ -34,7 +34,8 @@ class Traffic(AllCallPromise):
         stage.sight.ended.append(self._turns)
 
     def _happens(self, process: Process) -> None:
-        self.happened.setdefault(process, deque()).append(self.world.now)
+        """A member whose driver is held up just now answers when that is over."""
+        self.happened.setdefault(process, deque()).append(max(self.world.now, process.starved_at))
 
     def _stirred(self, process: Process) -> None:
         """What is asked may concern each role."""
