@@ -369,7 +369,10 @@ class Feeder:
         def lost() -> bool:
             return not self.member.has(tenancy.role, tenancy.term.token)
 
-        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost)
+        def position() -> int:
+            return progress.position
+
+        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost, position)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 
