@@ -16,11 +16,16 @@ import pares
 from bench.cases import Row
 from bench.consume import claims, handlers, memory, rebalance, replay, settle, throughput
 from bench.consume.crew import Crew
+from bench.consume.kept import merge
+from bench.consume.picture import TITLE, picture, points
 from bench.consume.ways import missing
-from bench.figures import machine, put
+from bench.figures import machine
+from bench.sections import table
 from pares.core.errors import ParesError
 
-BEGIN, END = "<!-- figures of consumers -->", "<!-- end of figures of consumers -->"
+LEFT_OUT = "left-out"
+"""What stands in the document in the place of a case for peers that are not here."""
+IMAGE = "bench-consume.svg"
 Cases = dict[str, Callable[[bool], Iterator[Row]]]
 
 
@@ -46,8 +51,6 @@ def told(name: str, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def main() -> None:
-    from bench.sections import table
-
     parser = argparse.ArgumentParser(
         prog="python -m bench.consume", description="Measures consumers beside their peers, on a Kafka that it starts."
     )
@@ -60,17 +63,23 @@ def main() -> None:
         help="an interpreter (3.12 or newer) that has pyrallel-consumer; else it is left out",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the rows, as JSON")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this file")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="put the tables of these cases between the marks of this file, and with throughput a picture beside it",
+    )
     options = parser.parse_args()
     Crew.peer = options.pyrallel
     # As after installation: workers that compile for themselves at their start are slow to come.
     for folder in (Path(pares.__file__).parent, Path(__file__).parents[1]):
         compileall.compile_dir(folder, quiet=2)
     where, began = f"{machine()}; load average {os.getloadavg()[0]:.1f} when it began", time.monotonic()
-    rows = list(missing())
-    for row in rows:
+    found: dict[str, list[Row]] = {LEFT_OUT: list(missing())}
+    for row in found[LEFT_OUT]:
         print(f"{row.what}: {row.figures}", flush=True)
     for name in options.only or cases(options.minutes):
+        rows = found[name] = []
         for row in told(name, cases(0.5 if options.quick else options.minutes)[name](options.quick)):
             rows.append(row)
             met = {None: "", True: "met", False: "MISSED"}[row.met]
@@ -79,9 +88,20 @@ def main() -> None:
     if options.quick:
         where += " **Small, and one of everything, to see that it runs: these are no figures.**"
     if options.json is not None:
-        options.json.write_text(json.dumps({"where": where, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        every = [asdict(row) for rows in found.values() for row in rows]
+        options.json.write_text(json.dumps({"where": where, "rows": every}, indent=1) + "\n")
     if options.write is not None:
-        put(options.write, f"{where}\n\n{table(rows)}", BEGIN, END)
+        write(options.write, found, where)
+
+
+def write(file: Path, found: dict[str, list[Row]], where: str) -> None:
+    """Tables of the cases that were measured, each with where that was; those of others stay. Beside the table of throughput
+    stands a picture."""
+    new = {name: f"*{name}*: {where}\n\n{table(rows)}" for name, rows in found.items() if rows}
+    if lines := points(found.get("throughput", ())):
+        file.with_name(IMAGE).write_text(picture(lines))
+        new["throughput"] += f"\n\n![{TITLE}]({IMAGE})"
+    merge(file, new, (LEFT_OUT, *cases(1)))
 
 
 if __name__ == "__main__":

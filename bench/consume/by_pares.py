@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pares
-from bench.consume.plan import Plan
+from bench.consume.plan import AHEAD, Plan
 from bench.consume.work import Work
 from bench.part import tell
 from bench.worker import Blind
@@ -58,7 +58,8 @@ def consume(plan: Plan, work: Work) -> None:
         topics=[watched],
         name=plan.name,
         claim=claim,
-        delivery="at-most-once" if plan.way == "once" else "at-least-once",
+        delivery="at-most-once" if plan.way in AHEAD else "at-least-once",
+        ahead=AHEAD.get(plan.way, 0),
         batch=plan.batch,
         concurrency=plan.concurrency,
         order=order,

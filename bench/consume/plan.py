@@ -6,20 +6,29 @@ from typing import Literal
 
 import msgspec
 
-Way = Literal["partitions", "ranges", "keys", "once", "eager", "cooperative", "next", "share", "pyrallel"]
-"""How work is shared out: by pares ("once": whole partitions, at most once), and by its peers."""
+Way = Literal[
+    "partitions", "ranges", "keys", "once", "ahead-4", "ahead-16", "eager", "cooperative", "next", "share", "pyrallel"
+]
+"""How work is shared out: by pares ("once": whole partitions, at most once; "ahead-N": so many batches taken ahead), and by its
+peers."""
 
 NAMES: dict[Way, str] = {
     "partitions": "pares, partitions",
     "ranges": "pares, ranges",
     "keys": "pares, keys",
     "once": "pares, partitions, at most once",
+    "ahead-4": "pares, partitions, at most once, ahead 4",
+    "ahead-16": "pares, partitions, at most once, ahead 16",
     "eager": "consumer group, eager",
     "cooperative": "consumer group, cooperative",
     "next": "consumer group, KIP-848",
     "share": "share group",
     "pyrallel": "pyrallel-consumer",
 }
+AHEAD: dict[Way, int] = {"once": 0, "ahead-4": 4, "ahead-16": 16}
+"""Ways by which each record is handled at most once: batches that are taken before anybody asks for them."""
+WHOLE: frozenset[Way] = frozenset({"partitions", *AHEAD})
+"""Ways of pares that share out whole partitions."""
 GROUPS: frozenset[Way] = frozenset({"eager", "cooperative", "next"})
 
 

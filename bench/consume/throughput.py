@@ -14,7 +14,7 @@ from typing import Final
 
 from bench.cases import Row, spread
 from bench.consume.crew import Crew
-from bench.consume.plan import GROUPS, NAMES, Way
+from bench.consume.plan import AHEAD, GROUPS, NAMES, WHOLE, Way
 from bench.consume.stage import broker, filled, share_from_the_start
 from bench.consume.timeline import steady
 from bench.consume.ways import there
@@ -28,6 +28,7 @@ BATCHES: Final = (10, 100, 1000, 5000)
 SLOW: Final = 20
 """pyrallel-consumer hands records to tasks one by one: it gets one in so many of them."""
 PLAIN: Final[Way] = "eager"
+BY_BATCH: Final[tuple[Way, ...]] = ("partitions", *AHEAD, "ranges", "keys")
 WAYS: Final[tuple[Way, ...]] = (
     PLAIN,
     "partitions",
@@ -41,6 +42,11 @@ WAYS: Final[tuple[Way, ...]] = (
 )
 
 
+def of_batch(batch: int, way: Way) -> str:
+    """What the row is called."""
+    return f"batches of {batch}, 2 workers: {NAMES[way]}"
+
+
 def run(kafka: Kafka, topic: str, count: int, way: Way, workers: int, batch: int = 500) -> float:
     """Thousands of records a second."""
     with Crew(kafka, topic, way, batch=batch, concurrency=1000 if way == "pyrallel" else 1) as crew:
@@ -48,7 +54,7 @@ def run(kafka: Kafka, topic: str, count: int, way: Way, workers: int, batch: int
             share_from_the_start(kafka, crew.group)
         for number in range(workers):
             crew.add(f"w{number}")
-        crew.settled(PARTITIONS if way in GROUPS or way in ("partitions", "once") else None)
+        crew.settled(PARTITIONS if way in GROUPS or way in WHOLE else None)
         crew.go()
         crew.until(f"all {count} records done", lambda: crew.total() >= count)
         return steady(crew.done) / 1000
@@ -76,8 +82,8 @@ def by_workers(kafka: Kafka, topic: str, count: int, workers: Sequence[int], tur
 
 
 def by_batch(kafka: Kafka, topic: str, count: int, batches: Sequence[int], turns: int) -> Iterator[Row]:
-    """What ranges, keys and taking before processing cost, by how many records a batch has at most; two workers."""
-    ways = there(("partitions", "once", "ranges", "keys"))
+    """What ranges, keys, and taking before processing, at once or ahead, cost by the size of batches; two workers."""
+    ways = there(BY_BATCH)
     for batch in batches:
         # A take is a round trip to the log: with small batches fewer records are enough.
         some = min(count, max(count // 20, batch * 400))
@@ -87,7 +93,7 @@ def by_batch(kafka: Kafka, topic: str, count: int, batches: Sequence[int], turns
             for way in ways:
                 found[way].append(run(kafka, with_some, some, way, 2, batch))
         for way in ways:
-            yield Row(f"batches of {batch}, 2 workers: {NAMES[way]}", spread(found[way], "k records/s"))
+            yield Row(of_batch(batch, way), spread(found[way], "k records/s"))
 
 
 def cases(quick: bool) -> Iterator[Row]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from bench.cases import Row
-from bench.consume import by_pyrallel, claims, memory, order, plan, replay, settle, stage, timeline, ways
-from bench.consume.__main__ import told
+from bench.consume import by_pyrallel, claims, kept, memory, order, picture, plan, replay, settle, stage, timeline, ways
+from bench.consume.__main__ import IMAGE, told, write
 from bench.consume.crew import Crew, Led
 from bench.consume.order import Handled, Order
+from bench.consume.throughput import BY_BATCH, of_batch
+from bench_run import ROOT
 
 from pares.core.wire.reader import Reader
 
@@ -139,3 +145,54 @@ def test_a_case_that_comes_to_nothing_is_a_row_and_keeps_nothing_else_from_being
     first, last = told("settle", rows())
     assert first.what == "first"
     assert (last.figures, last.met) == ("not settled after 300 s", False)
+
+
+def test_a_run_of_some_cases_leaves_what_others_have_brought(tmp_path: Path) -> None:
+    page = tmp_path / "bench.md"
+    page.write_text(f"before\n{kept.BEGIN}\nNothing yet.\n{kept.END}\nafter\n")
+    write(page, {"settle": [Row("until settled", "3 s")], "left-out": []}, "this machine")
+    write(page, {"claims": [Row("a claim", "4 ms")]}, "this machine, later")
+    write(page, {"settle": [Row("until settled", "2 s")]}, "another machine")
+    text = page.read_text()
+    assert list(kept.parts(text)) == ["claims", "settle"], "in the order in which they are measured"
+    assert text.index("this machine, later") < text.index("a claim | 4 ms") < text.index("until settled | 2 s")
+    assert "3 s" not in text
+    assert "Nothing yet" not in text
+    assert text.startswith("before\n<")
+    assert text.endswith(">\nafter\n")
+    assert not (tmp_path / IMAGE).exists()
+
+
+def test_throughput_by_the_size_of_batches_has_a_picture_beside_its_table(tmp_path: Path) -> None:
+    rows = [
+        Row(of_batch(batch, way), f"1.0 / {batch}.5 / 9.0 k records/s (n=3)") for way in BY_BATCH for batch in (100, 10)
+    ]
+    rows += [
+        Row("1 worker: pares, partitions", "1.0 / 2.0 / 3.0 k records/s (n=3)"),
+        Row(of_batch(1, "once"), "not measured"),
+    ]
+    lines = picture.points(rows)
+    assert lines == {way: [(10, 10.5), (100, 100.5)] for way in BY_BATCH}
+    page = tmp_path / "bench.md"
+    page.write_text(f"{kept.BEGIN}\n{kept.END}\n")
+    write(page, {"throughput": rows}, "this machine")
+    assert f"]({IMAGE})" in page.read_text()
+    root = ET.fromstring((tmp_path / IMAGE).read_text())
+    assert len(root.findall(".//{*}polyline")) == len(BY_BATCH)
+    assert {plan.NAMES[way].removeprefix("pares, ") for way in BY_BATCH} <= {
+        text.text for text in root.findall(".//{*}text")
+    }
+    ET.fromstring(picture.picture({}))
+
+
+@pytest.mark.brokers
+@pytest.mark.timeout(600)
+def test_a_quick_run_of_claims_and_handlers(tmp_path: Path) -> None:
+    kept_at = tmp_path / "rows.json"
+    only = ["--only", "claims", "--only", "handlers"]
+    command = [sys.executable, "-m", "bench.consume", "--quick", *only, "--json", str(kept_at)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
+    assert ended.returncode == 0, ended.stderr
+    rows = {row["what"]: row for row in json.loads(kept_at.read_text())["rows"]}
+    assert not [what for what in rows if "not measured further" in what]
+    assert any("order" in what or "keys" in what for what in rows)

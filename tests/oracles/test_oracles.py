@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .mutants import ELSEWHERE, mutants
-from .proof import stands, table
+from .proof import BEGINS, stands, table
 from .records import NEED_SPARK, RECORDS, difference
 from .surface import MODULES, WITH_SPARK, imported, public, surface
 
@@ -43,8 +43,9 @@ def test_each_module_says_what_it_offers_or_the_record_does() -> None:
         assert names or imported(path).__all__
 
 
-def test_the_table_of_the_proof_is_the_record() -> None:
-    assert stands() == table()
+@pytest.mark.parametrize("protocol", BEGINS)
+def test_the_table_of_the_proof_is_the_record(protocol: str) -> None:
+    assert stands(protocol) == table(protocol)
 
 
 def test_each_mutant_is_noticed() -> None:

@@ -71,6 +71,20 @@ class Driver:
         with the check, which the check therefore may end."""
         raise NotImplementedError
 
+    def inside(self) -> bool:
+        """Whether a block of the driver's own ends the transaction, and lets nobody else do so."""
+        return False
+
+    def open(self) -> None:
+        """Begins a transaction where each statement would be committed by itself; elsewhere the driver does."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """What `open` has begun, if the connection's own `commit` has left it open."""
+
+    def rollback(self) -> None:
+        """The same, for `rollback`."""
+
     def write(self, statement: str, row: Row) -> bool:
         """Executes a statement that writes one row or none, and makes the table if it is missing. Whether it wrote one."""
         raise NotImplementedError
@@ -90,14 +104,30 @@ class Sqlite(Driver):
     connection: sqlite3.Connection
 
     def begin(self) -> bool:
-        connection = self.connection
-        if connection.in_transaction:
+        if self.connection.in_transaction:
             return False
-        # Python 3.12 has `autocommit` besides: True commits each statement, False always has a transaction open.
-        if connection.isolation_level is None or getattr(connection, "autocommit", -1) is True:
+        if self._commits_each():
             raise ConfigError(_ALONE + "execute BEGIN IMMEDIATE first, and COMMIT after the write")
-        connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute("BEGIN IMMEDIATE")
         return True
+
+    def _commits_each(self) -> bool:
+        # Python 3.12 has `autocommit` besides: True commits each statement, False always has a transaction open.
+        return self.connection.isolation_level is None or getattr(self.connection, "autocommit", -1) is True
+
+    def open(self) -> None:
+        if not self.connection.in_transaction and self._commits_each():
+            self.connection.execute("BEGIN IMMEDIATE")
+
+    # With autocommit=True a connection's own methods do nothing.
+
+    def commit(self) -> None:
+        if self.connection.in_transaction and self._commits_each():
+            self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction and self._commits_each():
+            self.connection.execute("ROLLBACK")
 
     def write(self, statement: str, row: Row) -> bool:
         cursor = self._cursor()
@@ -161,6 +191,16 @@ class Postgres(Driver):
                 _ALONE + "use `with connection.transaction():` around both, or a connection without autocommit"
             )
         return status == TransactionStatus.IDLE
+
+    def inside(self) -> bool:
+        # Nothing public says so before `commit` refuses, and then the user's writes are made already.
+        return getattr(self.connection, "_num_transactions", 0) > 0
+
+    def open(self) -> None:
+        from psycopg.pq import TransactionStatus
+
+        if self.connection.autocommit and self.connection.info.transaction_status == TransactionStatus.IDLE:
+            self.connection.execute("BEGIN")
 
     def write(self, statement: str, row: Row) -> bool:
         from psycopg.errors import InsufficientPrivilege

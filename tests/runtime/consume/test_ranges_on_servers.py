@@ -1,4 +1,5 @@
-"""Ranges of one partition on real servers: each record once, and few looks at another place of the partition (C11)."""
+"""Ranges and keys of one partition on real servers: each record once, and few looks at another place of the partition (C11,
+C12)."""
 
 from __future__ import annotations
 
@@ -31,12 +32,13 @@ def stream(request: pytest.FixtureRequest) -> tuple[str, str]:
     return where, name
 
 
+@pytest.mark.parametrize("claim", ["ranges", "keys"])
 @pytest.mark.parametrize("delivery", ["at-least-once", "at-most-once"])
-def test_c11_consumers_of_one_partition_read_on_mostly_and_each_record_is_given_out_once(
-    stream: tuple[str, str], memory: str, delivery: Any
+def test_c11_c12_consumers_of_one_partition_read_on_mostly_and_each_record_is_given_out_once(
+    stream: tuple[str, str], memory: str, delivery: Any, claim: Any
 ) -> None:
     where, name = stream
-    given: dict[str, Any] = {"group": "g", "claim": "ranges", "slots": 4, "delivery": delivery, "session": 5.0}
+    given: dict[str, Any] = {"group": "g", "claim": claim, "slots": 4, "delivery": delivery, "session": 5.0}
     with ExitStack() as stack:
         sources = [stack.enter_context(closing(open_source(where, name))) for _ in range(2)]
         consumers = [
@@ -49,4 +51,4 @@ def test_c11_consumers_of_one_partition_read_on_mostly_and_each_record_is_given_
         assert sorted(at for worker in workers for at in worker.offsets()) == list(range(MANY))
         until(lambda: [each.lag() for each in consumers] == [0, 0], "all is done")
         seeks = [source.seeks for source in sources if isinstance(source, KafkaSource)]
-        assert sum(seeks) <= MANY // 1000, "a range is read in one place, and small ones are read through"
+        assert sum(seeks) <= MANY // 1000, "one place for all that is near"

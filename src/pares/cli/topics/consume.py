@@ -49,6 +49,12 @@ def consume(
         Literal["earliest", "latest"],
         typer.Option("--start", help="Where a partition begins that nobody has consumed yet."),
     ] = "earliest",
+    on_gap: Annotated[
+        Literal["earliest", "latest", "stop"],
+        typer.Option(
+            "--on-gap", help="Where to go on when retention has overtaken the position; stop: wait for a rewind."
+        ),
+    ] = "earliest",
     how: Annotated[
         Literal["lines", "length", "json"], typer.Option("--format", help="How records stand on standard input.")
     ] = "lines",
@@ -151,6 +157,7 @@ def consume(
             claim=claim,
             slots=slots,
             start=start,
+            on_gap=on_gap,
             batch=batch,
             session=session,
             name=name,

@@ -8,13 +8,11 @@ behind it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-Run = tuple[int, int]
-"""From the first offset to before the second."""
+from pares.core.consume.runs import Run, among, joined
 
 
 class Span(Struct, eq=False, gc=False):
@@ -55,8 +53,7 @@ class Progress:
 
     def was_done(self, offset: int) -> bool:
         """Whether it was done before this term began."""
-        at = bisect_right(self._known, (offset, offset)) if self._known else 0
-        return any(first <= offset < upto for first, upto in self._known[max(0, at - 1) : at + 1])
+        return among(self._known, offset)
 
     def open(self, upto: int) -> Span:
         """What lies from `next` to before `upto` is about to be given out. Raises ValueError for what goes backwards."""
@@ -120,14 +117,7 @@ class Progress:
             if node.done:
                 runs.append((node.first, node.next))
             node = node.after
-        found: list[Run] = []
-        for first, upto in sorted(runs):
-            first = max(first, self.position)
-            if found and first <= found[-1][1]:
-                found[-1] = (found[-1][0], max(found[-1][1], upto))
-            else:
-                found.append((first, upto))
-        return tuple(found)
+        return tuple(joined(runs, self.position))
 
 
 class _Node(Struct, eq=False):

@@ -23,7 +23,10 @@ class Batch:
     `bool(batch)` says whether it does now.
     """
 
-    __slots__ = ("_body", "_done", "_lost", "_span", "_term", "first", "last", "partition", "records", "token", "topic")
+    __slots__ = (
+        "_body", "_done", "_lost", "_position", "_span", "_term",
+        "first", "last", "partition", "records", "token", "topic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -34,6 +37,7 @@ class Batch:
         records: tuple[Record, ...],
         done: Callable[[Batch], bool],
         lost: Callable[[], bool],
+        position: Callable[[], int],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -45,6 +49,7 @@ class Batch:
         self._span = span
         self._done = done
         self._lost = lost
+        self._position = position
         self._body: Body | None = None
 
     def __bool__(self) -> bool:
@@ -94,24 +99,30 @@ class Batch:
 
     @contextmanager
     def transaction(self, connection: Any, fence: SqlFence) -> Generator[tuple[Record, ...], None, None]:
-        """The body's writes, this batch's position and the check of the fence in one transaction of the user's database.
+        """The body's writes, which records they are, and the check of the fence in one transaction of the user's database.
 
             with batch.transaction(connection, fence) as records:
                 for record in records: connection.execute(...)
 
         Gives the records that no committed transaction has seen before: those of an earlier batch that was committed, and given
         out again because its consumer died before it could say so, are left out. When the body ends the transaction is
-        committed and the batch is `done`; when it raises, it is rolled back.
+        committed and the batch is `done`; when it raises, it is rolled back and the batch is not done: call this again, or
+        close the consumer. Batches of a partition may be committed in any order, on any thread, with a connection each.
+
+        It begins and ends the transaction itself, also on a connection that commits each statement; inside
+        `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`.
 
         Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
         database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
-        raises and what the database raises; nothing is committed then. A position that an administrator rewinds in the log is
-        not rewound in the database: `pares.fence.positions.Positions.forget` does that. Not promised where a partition goes
-        from one division to another (C12): the database knows positions by seats, so what was committed and not yet written
-        to the log when the last consumer of the old division died is committed once more.
+        raises and what the database raises, and `ConfigError` for what would leave more than 500 runs committed above a batch
+        that is not; nothing is committed then. A position that an administrator rewinds in the log is not rewound in the
+        database: `pares.fence.Positions.forget` does that. Not promised where a partition goes from one division to
+        another (C12): the database knows positions by seats, so what was committed and not yet written to the log when the last
+        consumer of the old division died is committed once more.
         """
         from pares.fence.positions import transaction
 
-        with transaction(connection, fence, self.term, self.records, self._span.next) as records:
+        span = (self._span.first, self._span.next)
+        with transaction(connection, fence, self.term, self.records, span, self._position) as records:
             yield records
         self.done()

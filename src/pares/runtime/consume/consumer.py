@@ -24,7 +24,7 @@ from pares.runtime.consume.item import Handler, Item
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.looks import look_at_ends
 from pares.runtime.consume.outside.group_offsets import Committing
-from pares.runtime.consume.settings import SLOTS, Claims, Delivery, Start, checked, partitions_of, topics_of
+from pares.runtime.consume.settings import SLOTS, Claims, Delivery, OnGap, Start, checked, partitions_of, topics_of
 from pares.runtime.consume.sources import Sources
 from pares.runtime.here import here
 from pares.runtime.views import Claim, Consumption, Health, State
@@ -64,8 +64,10 @@ class Consumer(Closing):
     on where the others have ended. `max_claims`: partitions (or topics, or slots) at most. `greedy`: claims all that is free
     and keeps it; else partitions are shared out within one. `release_if_behind`: hands a partition to another consumer when
     its own work on it falls behind three times, or stands still with work waiting. `start`: where a partition begins that no
-    consumer of the group has ever held. `barrier_timeout`: seconds for which a planned handover waits for batches to be done.
-    Others: as of `pares.Member`.
+    consumer of the group has ever held. `on_gap`: where it goes on when retention has overtaken its position: "earliest", the
+    first record that is left; "latest", the end, which leaves out what is there by then; "stop": nowhere, the partition stands
+    still, with this consumer and any other that says so, until `Admin.rewind` puts it somewhere. `health` names what is lost.
+    `barrier_timeout`: seconds for which a planned handover waits for batches to be done. Others: as of `pares.Member`.
 
     `ahead`: with "at-most-once", how many batches the consumer takes in the log before anybody asks for them, of all its
     partitions together (of a slot of keys one at a time; for `records` and `run` it counts as `ahead` times `batch` records).
@@ -105,6 +107,7 @@ class Consumer(Closing):
         greedy: bool = False,
         release_if_behind: bool = True,
         start: Start = "earliest",
+        on_gap: OnGap = "earliest",
         concurrency: int = 1,
         order: Order = "partition",
         retries: int = 5,
@@ -130,7 +133,8 @@ class Consumer(Closing):
             "ahead": ahead,
         }
         given |= {"most": max_claims, "greedy": bool(greedy), "release_if_behind": bool(release_if_behind)}
-        given |= {"concurrency": concurrency, "order": order, "retries": retries, "backoff": backoff, "start": start}
+        given |= {"concurrency": concurrency, "order": order, "retries": retries, "backoff": backoff}
+        given |= {"start": start, "on_gap": on_gap}
         number("session", session, MIN_SESSION_MS / 1000, MAX_SESSION_MS / 1000)
         self._settings = checked(session=session, looks=LOOKS * max(1.0, session), **given)
         where = ledger if source is None else source

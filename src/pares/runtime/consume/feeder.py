@@ -303,16 +303,25 @@ class Feeder:
             self.member.note(ev.Marked((tenancy.role, 0), tenancy.term.token, position))
 
     def _gap(self, tenancy: Tenancy, error: LedgerGap) -> None:
-        """C8: retention was faster."""
+        """C8: retention was faster. Where nobody has read before, nothing is lost: there the partition begins."""
         lost, tenancy.fetched = tenancy.progress.next, None
-        start = tenancy.source.start(tenancy.partition.number)
-        if tenancy.ranges is not None:
-            start, tenancy.looked = self._ranging.gap(tenancy, start), False
-        if start > lost:
-            self._skip(tenancy, start)
-            self.member.problem("gap", f"{tenancy.role} has lost {lost} to {start - 1} before they were read: {error}")
-        else:
+        start, on_gap = tenancy.source.start(tenancy.partition.number), self._settings.on_gap
+        if start <= lost:
             tenancy.failed(self._host.now())
+            return
+        where = "earliest" if tenancy.first and lost == 0 else on_gap
+        to = tenancy.source.end(tenancy.partition.number) if where == "latest" else start
+        if tenancy.ranges is not None:
+            tenancy.looked = False
+            to = self._ranging.gap(tenancy, to)
+        says = f"{tenancy.role} has lost {lost} to {min(start, to) - 1} before they were read"
+        if where == "stop":
+            tenancy.broken = True
+            self.member.problem("gap", f"{says}, and stands still until it is rewound (on_gap='stop'): {error}")
+            return
+        self._skip(tenancy, to)
+        left_out = f", and leaves out {start} to {to - 1} (on_gap='latest')" if to > start else ""
+        self.member.problem("gap", f"{says}{left_out}: {error}")
 
     def _rewound(self, tenancy: Tenancy, error: LedgerRewound) -> None:
         """C8: another topic, whose roles are others; or the same one, which has lost its end, so that its offsets are given to
@@ -369,7 +378,10 @@ class Feeder:
         def lost() -> bool:
             return not self.member.has(tenancy.role, tenancy.term.token)
 
-        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost)
+        def position() -> int:
+            return progress.position
+
+        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost, position)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from pares.runtime.config.numbers import number, one_of, whole
 Delivery = Literal["at-least-once", "at-most-once"]
 Claims = Literal["partitions", "topics", "ranges", "keys"]
 Start = Literal["earliest", "latest"]
+OnGap = Literal["earliest", "latest", "stop"]
 
 SLOTS: Final = 16
 """Of a partition, if nothing is said."""
@@ -46,6 +47,8 @@ class Settings(Struct, frozen=True):
     greedy: bool
     release_if_behind: bool
     start: Start
+    on_gap: OnGap
+    """Where to go on when retention has overtaken the position (C8)."""
     concurrency: int
     """Records that may be out at once."""
     order: Order
@@ -76,6 +79,7 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
     one_of("delivery", given["delivery"], get_args(Delivery))
     one_of("claim", given["claim"], get_args(Claims))
     one_of("start", given["start"], get_args(Start))
+    one_of("on_gap", given["on_gap"], get_args(OnGap))
     whole("slots", given["slots"], 1, MAX_SLOTS)
     whole("batch", given["batch"], 1, MOST_RECORDS)
     whole("batch_bytes", given["batch_bytes"], 1, 2**31)

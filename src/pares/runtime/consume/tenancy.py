@@ -84,6 +84,8 @@ class Tenancy:
         """Batches that wait for the user."""
         self.end = position if self.ranges is None else 0
         self.looked = False
+        self.to = 0
+        """Of a slot of ranges: the next one is to begin there, or behind it, as retention has overtaken the last one (C8)."""
         self.still = False
         """When the feeder has looked last, there was nothing new to fetch."""
         self.not_before = 0
@@ -92,7 +94,7 @@ class Tenancy:
         """The log no longer says that the seat is held in this term."""
         self.released_at = 0
         self.broken = False
-        """Its position is beyond its partition's end: there is nothing to fetch."""
+        """There is nothing to fetch: its position is beyond its partition's end, or before its start and to stay there (C8)."""
         self._pause = FIRST_PAUSE
 
     @property

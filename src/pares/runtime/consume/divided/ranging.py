@@ -92,7 +92,7 @@ class Ranging:
         )
 
     def _ask(self, tenancy: Tenancy, sizes: Sizes) -> None:
-        now, role, number = self._host.now(), tenancy.role, tenancy.partition.number
+        now, role = self._host.now(), tenancy.role
         asked = self._asked.get(role)
         if asked is not None and now < asked + self._settings.session:
             return
@@ -106,21 +106,48 @@ class Ranging:
             )
         over, to = frontier(world, whole), 0
         if not tenancy.looked:
-            tenancy.looked, to = True, tenancy.source.start(number)
-            if over == 0 and tenancy.first and self._settings.start == "latest":
-                to = tenancy.source.end(number)
-            elif to > over:
-                self.member.problem("gap", f"{whole.role} has lost {over} to {to - 1} before they were claimed")
+            to = self._where(tenancy, whole.role, over)
+            if tenancy.broken:
+                return
+            tenancy.looked = True
         self._asked[role] = now
         assert tenancy.ranges is not None, "asked for slots only"
         count = sizes.claims(now) if asked is None else sizes.size
         self.member.request(ev.Wants((role, 0), tenancy.term.token, tenancy.ranges.end, count, over, max(to, over)))
 
-    def gap(self, tenancy: Tenancy, start: int) -> int:
-        """Where to go on when retention has taken away what stands before `start`: no further than to the end of the range."""
+    def _where(self, tenancy: Tenancy, whole: str, over: int) -> int:
+        """Where the next range of the partition begins, if not at `over`, where its ranges end: behind what `start` leaves out,
+        and what retention has taken away (C8)."""
+        number, settings = tenancy.partition.number, self._settings
+        start, fresh = tenancy.source.start(number), over == 0 and tenancy.first
+        if fresh and settings.start == "latest":
+            return tenancy.source.end(number)
+        lost = start > over and not fresh
+        if lost and settings.on_gap == "stop":
+            tenancy.broken = True
+            self.member.problem(
+                "gap",
+                f"{whole} has lost {over} to {start - 1} before they were claimed, and stands still until it is rewound "
+                "(on_gap='stop')",
+            )
+            return over
+        if start > over:
+            self.member.problem("gap", f"{whole} has lost {over} to {start - 1} before they were claimed")
+        if settings.on_gap != "latest":
+            return start
+        to, tenancy.to = tenancy.source.end(number) if lost else tenancy.to, 0
+        if to > max(start, over):
+            says = f"{whole} leaves out {max(start, over)} to {to - 1} (on_gap='latest')"
+            self.member.problem("gap", says)
+        return max(start, to)
+
+    def gap(self, tenancy: Tenancy, to: int) -> int:
+        """Where to go on when retention has taken away what stands there: at `to`, but no further than at the end of the
+        range. The next range begins there, too, if it was not claimed yet."""
         assert tenancy.ranges is not None, "asked for slots only"
+        tenancy.to = to
         run = tenancy.ranges.at(tenancy.progress.next)
-        return start if run is None else min(start, run[1])
+        return to if run is None else min(to, run[1])
 
 
 def clipped(fetched: Fetched, upto: int) -> Fetched:
