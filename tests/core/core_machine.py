@@ -8,6 +8,9 @@
 The members are the real core on one log. Each step takes processor time in proportion to what it does (records read, seats
 placed), the machine has two processors, and each job gets them for `SLICE` at a time. So what members do because they are late
 makes them later.
+
+With `shared=True` steps take no time, but an append takes `TRIP`: then all members share one fold (`core_shared`), and a
+thousand of them fit into the memory of one machine.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from typing import Any, Final
+from unittest.mock import patch
 
 from core_authors import GROUP
+from core_shared import Book, SharedReader
 
 from pares.core import events as ev
+from pares.core.claims import protocol
 from pares.core.claims.duties import gather_ns
 from pares.core.claims.protocol import Claims, Config, RoleSpec, Stage
 from pares.core.lease import MS
@@ -32,6 +38,8 @@ ROUND, RECORD, TICK, APPEND = 150_000, 9_000, 100_000, 20_000
 """Nanoseconds of a processor that these take, about, on a machine that is not slow."""
 PLACED: Final = 3_000
 """The same for each seat, when all are placed."""
+TRIP: Final = 2 * MS
+"""What an append takes where steps take no time."""
 WALL_US: Final = 1_700_000_000_000_000
 Pause = tuple[str, int]
 
@@ -44,10 +52,10 @@ class Runner:
     written = 0
     """Nanoseconds that each record of an append takes besides."""
 
-    def __init__(self, machine: Machine, number: int) -> None:
-        self.machine, self.name, self.number = machine, f"m{number:04}", number
-        self.incarnations = self.left = 0
-        self.rings = self.waiting = False
+    def __init__(self, machine: Machine, number: int, *, alone: bool = False) -> None:
+        self.machine, self.name, self.number, self.alone = machine, f"m{number:04}", number, alone
+        self.incarnations = self.left = self.has_read = 0
+        self.rings = self.waiting = self.dead = False
         self.wake = self.turn = 0
         self.beliefs: dict[Any, list[int]] = {}
         self.inbox: deque[Any] = deque()
@@ -57,10 +65,14 @@ class Runner:
     def _begin(self) -> None:
         self.incarnations += 1
         machine = self.machine
-        roles = tuple(RoleSpec(f"r{number:04}") for number in range(machine.roles))
         id, session = f"{self.name}~{self.incarnations}", machine.session_ms
         settings: dict[str, Any] = {"session_ms": session, "settle_ms": session // 2, "eligible": None}
-        self.core = Claims(Config(group=GROUP, id=id, name=self.name, roles=roles, **settings))
+        config = Config(group=GROUP, id=id, name=self.name, roles=machine.declared, **settings)
+        if machine.book is None or self.alone:
+            self.core = Claims(config)
+        else:
+            with patch.object(protocol, "Reader", lambda *_: SharedReader(machine.book, id)):  # type: ignore[arg-type]
+                self.core = Claims(config)
         self.core.living.moves.placing = self._placing  # type: ignore[method-assign]
         self._placings = 0
         self.beliefs.clear()
@@ -75,7 +87,11 @@ class Runner:
         return sum(until > self.machine.now for _, until in self.beliefs.values())
 
     def go(self) -> None:
+        if self.dead:
+            return
         what, of = next(self._rounds)
+        while what == "work" and self.machine.book is not None:
+            what, of = next(self._rounds)
         if what == "work":
             self.left = int(of * self.machine.slowness)
             self.machine.queue.append(self)
@@ -137,8 +153,10 @@ class Runner:
             self._attached = True
             yield from self._step(ev.Attached(0, len(log)))
         while news and core is self.core:
-            began, news = self.machine.now, log[core.position : core.position + 1000]
+            most = 1000 if self.machine.book is None else len(log)
+            began, news = self.machine.now, log[core.position : core.position + most]
             stamps = [self.machine.stamps[entry[0]] for entry in news]
+            self.has_read += len(news)
             yield from self._step(ev.Read(news, began=began, stamps=stamps))
 
     def _step(self, event: Any) -> Generator[Pause, None, bool]:
@@ -163,6 +181,8 @@ class Runner:
                 self._carry(effect)
         for append in appends:
             yield "work", APPEND + self.written * len(append.payloads)
+            if self.machine.book is not None:
+                yield "rest", self.machine.now + TRIP
             yield from self._step(ev.Acked(append.ticket, self.machine.append(self, append)))
         return bool(appends)
 
@@ -182,6 +202,7 @@ class Runner:
                     self.beliefs[seat][1] = max(until, effect.until)
         elif type(effect) is ev.Follow and self.beliefs.get(effect.seat, [0])[0] == effect.token:
             del self.beliefs[effect.seat]
+            self.machine.counted["fenced"] += effect.fenced
         elif type(effect) is ev.Barrier:
             self.inbox.append(ev.WorkOver(effect.seat, effect.token))
 
@@ -190,25 +211,48 @@ class Machine:
     """Members that start within half a session, each with all the roles; or from `first` to `last`, in seconds."""
 
     def __init__(
-        self, members: int, roles: int, *, session_ms: int = 1000, seed: int = 1, first: float = 0.0, last: float = 0.0
+        self,
+        members: int,
+        roles: int,
+        *,
+        session_ms: int = 1000,
+        seed: int = 1,
+        first: float = 0.0,
+        last: float = 0.0,
+        shared: bool = False,
     ) -> None:
+        self.book = Book(GROUP) if shared else None
         self.now, self.roles, self.session_ms = 0, roles, session_ms
+        self.declared = tuple(RoleSpec(f"r{number:04}") for number in range(roles))
         self.slowness = 0.2
         self.log: list[tuple[int, int, bytes]] = []
         self.stamps: list[int] = []
         self.counted: Counter[str] = Counter()
-        """Kinds of records, terms and restarts."""
+        """Kinds of records, terms, restarts, and terms that were not given up by plan."""
         self.queue: deque[Runner] = deque()
         self._free = 2
         self._events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._numbers = itertools.count()
         self._placed: dict[Any, Any] = {}
-        chance = random.Random(seed)
-        self.members = [Runner(self, number) for number in range(members)]
-        for member in self.members:
-            since = int(first * 1000) * MS
-            until = int(last * 1000) * MS or since + session_ms * MS // 2
-            self.at(chance.randrange(since, until), member.go)
+        self.chance = random.Random(seed)
+        self.members: list[Runner] = []
+        self._numbered = itertools.count()
+        self.start(members, first, last)
+
+    def start(self, count: int, first: float = 0.0, last: float = 0.0, *, alone: bool = False) -> None:
+        """So many more. `alone`: each with a fold of its own."""
+        since = self.now + int(first * 1000) * MS
+        until = self.now + int(last * 1000) * MS if last else since + self.session_ms * MS // 2
+        for number in itertools.islice(self._numbered, count):
+            self.members.append(Runner(self, number, alone=alone))
+            self.at(self.chance.randrange(since, until), self.members[-1].go)
+
+    def kill(self, count: int) -> None:
+        """So many die in this instant."""
+        for member in self.chance.sample(self.members, count):
+            member.dead = True
+            member.beliefs.clear()
+            self.members.remove(member)
 
     @property
     def led(self) -> int:
@@ -254,6 +298,8 @@ class Machine:
         for payload in append.payloads:
             self.log.append((len(self.log), 0, payload))
             self.stamps.append(self.now)
+            if self.book is not None:
+                self.book.add(self.log[-1], by.core.me)
             self.counted[type(R.decode(payload)).__name__] += 1
         if append.urgent:
             for member in self.members:

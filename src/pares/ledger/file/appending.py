@@ -216,10 +216,14 @@ class Appender:
     def _head(self, segment: Segment) -> None:
         """Bring the segment's name to the disk, and say so in it."""
         names, root = self._chain.names, self._chain.home.root
-        names.say_made(os.path.basename(segment.path), self._chain.home.mode)
+        made = os.path.basename(segment.path)
         if self._sync == "never":
+            names.say_made(made, self._chain.home.mode)
             self._say(segment, HEADING, b"unsynced")
             return
+        sync_folder(names.folder)
+        # After the segment's own name: of the two a power cut may leave the mark alone, and then the segment was deleted.
+        names.say_made(made, self._chain.home.mode)
         sync_folder(names.folder)
         if segment.base == names.first:
             above = names.folder
