@@ -20,8 +20,8 @@ from pares.runtime.member import Member
 from pares.sim.engine import MS, Stopwatch
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Sight
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import Weather
 from pares.sim.world.process import Process
 from pares.sim.world.simulation import World
 

@@ -24,9 +24,9 @@ from pares.sim.members.neli.broker import Broker, BrokerLedger
 from pares.sim.members.sight import Held, Sight
 from pares.sim.world.bus import SimBus
 from pares.sim.world.host import SimHost
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM, Weather
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import CALM, Weather
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import no_collector, take
 from pares.sim.world.simulation import World

@@ -12,8 +12,8 @@ from pares.ledger import Capabilities
 from pares.ledger.memory import drop
 from pares.runtime.driver.logs import Logs
 from pares.sim.engine import SECOND
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import CALM
 from pares.sim.world.process import Process
 from pares.sim.world.simulation import World
 

@@ -12,8 +12,8 @@ from pares.core.errors import ClosedError, ConfigError, LedgerGap, LedgerRewound
 from pares.ledger import Log
 from pares.sim.engine import MS, SECOND
 from pares.sim.world.faults import Strike
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM, FATES, Weather, fair
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import CALM, FATES, Weather, fair
 from pares.sim.world.process import Process
 from pares.sim.world.simulation import World
 

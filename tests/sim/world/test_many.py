@@ -10,9 +10,9 @@ from world_tools import alone
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger import ManyAtOnce
 from pares.sim.engine import MS
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM, Weather
-from pares.sim.world.many import ManySimLedger
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import CALM, Weather
+from pares.sim.world.logs.many import ManySimLedger
 from pares.sim.world.process import Process
 
 PUTS = [(0, b"a"), (2, b"b"), (2, b"c")]

@@ -18,7 +18,7 @@ from pares.sim.members.claims.judge import Judge
 from pares.sim.members.mutants import MUTANTS
 from pares.sim.members.plan import FAULTS, STYLES, draw
 from pares.sim.members.play import Play, perform, play
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.simulation import World
 
 CLEAN = range(1000, 1024)

@@ -13,7 +13,7 @@ from pares.sim.members.neli.plan import draw
 from pares.sim.members.neli.stage import NeleStage
 from pares.sim.members.neli.users import NeliUser
 from pares.sim.members.sight import Seat
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.link import Weather
 
 SESSION_MS, T_MS, HEARTBEAT_MS = 1000, 1500, 1000 / BEATS
 QUICK = Weather(send=(MS // 2, MS), ack=(MS // 2, MS), read=(0, MS), timeout=500 * MS)

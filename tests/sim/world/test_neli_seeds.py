@@ -10,7 +10,7 @@ from pares.core.neli.protocols import MODES
 from pares.sim.members.neli.plan import ACTS, BY_BROKER, BY_CLAIMS, FAULTS, RARE, STEERING, draw
 from pares.sim.members.neli.storm import NeliActs, NeliStorm
 from pares.sim.members.play import perform
-from pares.sim.world.many import ManySimLedger
+from pares.sim.world.logs.many import ManySimLedger
 
 CLEAN = range(4)
 

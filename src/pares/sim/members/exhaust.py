@@ -15,7 +15,7 @@ from pares.sim.members.plan import Plan, draw
 from pares.sim.members.struck import Run
 from pares.sim.members.users import User
 from pares.sim.world.faults import Strike
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.link import Weather
 
 SESSION_MS: Final = 40
 QUICK: Final = Weather(send=(MS // 5, MS // 2), ack=(MS // 5, MS // 2), read=(0, MS // 10), timeout=30 * MS)

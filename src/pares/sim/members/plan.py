@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pares.sim.engine import MS
 from pares.sim.members.rare import rare
-from pares.sim.world.link import Weather, slowed
+from pares.sim.world.logs.link import Weather, slowed
 
 STYLES: Final = ("terms", "background", "only", "wait", "poll")
 """How a user's program does the work of a role."""

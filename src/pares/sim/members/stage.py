@@ -15,7 +15,7 @@ from pares.runtime.member import Member
 from pares.sim.engine import Stopwatch
 from pares.sim.members.plan import Plan
 from pares.sim.members.sight import Held, Sight
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.link import Weather
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import NEVER
 from pares.sim.world.simulation import World

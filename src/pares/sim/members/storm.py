@@ -14,7 +14,7 @@ from pares.sim.world.scheduler import NEVER
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground
-    from pares.sim.world.ledger import SimLedger
+    from pares.sim.world.logs.ledger import SimLedger
 
 SOON: Final = 400
 """A fault that strikes at a call does so within so many calls of its process."""

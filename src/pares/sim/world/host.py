@@ -19,8 +19,8 @@ from pares.runtime.host import Leaver
 from pares.sim.world.bells import Bells
 from pares.sim.world.bus import SharedBus, SimBus
 from pares.sim.world.death import DeathLock, Deaths, Locks
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Task
 from pares.sim.world.sync import Condition, Flag, Lock, Mailbox, RLock

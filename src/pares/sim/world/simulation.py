@@ -21,10 +21,10 @@ from pares.sim.world.bells import Descriptors
 from pares.sim.world.bus import Air, SharedBus, SimBus
 from pares.sim.world.death import Locks
 from pares.sim.world.host import SimHost
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import CALM, Weather
-from pares.sim.world.log import SharedLog
-from pares.sim.world.many import ManySimLedger
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import CALM, Weather
+from pares.sim.world.logs.many import ManySimLedger
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import NEVER, Scheduler, no_collector
 from pares.sim.world.trace import Trace, captured

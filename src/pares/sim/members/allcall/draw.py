@@ -14,7 +14,7 @@ from pares.sim.members.allcall.bounds import Bounds
 from pares.sim.members.allcall.plan import ACTS, DAWN, FAULTS, PROBES, AllCallPlan
 from pares.sim.members.plan import STYLES
 from pares.sim.world.bus import Air
-from pares.sim.world.link import CALM
+from pares.sim.world.logs.link import CALM
 
 FIRST: Final = ("session_ms", "members", "beat_ms", "skew_ms", "drift")
 """What of a plan is drawn before the rest, which depends on it."""

@@ -15,8 +15,8 @@ from pares.sim.engine import MS, US
 from pares.sim.members.claims.judge import Judge
 from pares.sim.members.sight import Held
 from pares.sim.members.stage import Someone, Stage
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import Weather, fair
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import Weather, fair
 from pares.sim.world.process import Process
 
 

@@ -15,7 +15,7 @@ from pares.core.wire.reader import Reader
 from pares.core.wire.records import AnyRecord, BadRecord, Unknown, decode
 from pares.sim.log import EntryTuple
 from pares.sim.members.claims.story import line
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.simulation import World
 
 

@@ -13,8 +13,8 @@ from pares.runtime.claims.witness import Witness
 from pares.sim.engine import Stopwatch, WallClock
 from pares.sim.members.chance import Chance
 from pares.sim.world.faults import Strike
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import fair
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import fair
 
 if TYPE_CHECKING:
     from pares.sim.members.claims.ground import Ground

@@ -14,7 +14,7 @@ from pares.core.lease import MS
 from pares.sim.log import Stamp
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, QUIET
 from pares.sim.mutant import Mutant, Patch
-from pares.sim.world.ledger import SimLedger
+from pares.sim.world.logs.ledger import SimLedger
 
 
 def _no_look_before_a_claim() -> list[Patch]:

@@ -14,9 +14,9 @@ from typing import Final
 
 from pares.core.errors import ClosedError, LedgerUnavailable
 from pares.sim.engine import MS
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import Span, Weather
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import Span, Weather
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import NEVER, Task
 from pares.sim.world.simulation import World

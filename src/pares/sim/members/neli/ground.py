@@ -11,7 +11,7 @@ from pares.sim.members.neli.broker import Broker, Coordinator
 from pares.sim.members.neli.judge import InductionJudge
 from pares.sim.members.neli.plan import NeliPlan
 from pares.sim.members.sight import Held
-from pares.sim.world.ledger import SimLedger
+from pares.sim.world.logs.ledger import SimLedger
 
 if TYPE_CHECKING:
     from pares.runtime.member import Member

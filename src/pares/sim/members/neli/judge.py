@@ -12,7 +12,7 @@ from pares.core.wire.records import BadRecord, Unknown
 from pares.sim.log import EntryTuple
 
 if TYPE_CHECKING:
-    from pares.sim.world.log import SharedLog
+    from pares.sim.world.logs.shared import SharedLog
     from pares.sim.world.simulation import World
 
 

@@ -10,7 +10,7 @@ import msgspec
 from pares.sim.engine import MS
 from pares.sim.members.neli import broken_rules as rules
 from pares.sim.mutant import Mutant, Patch
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.link import Weather
 
 SHORT: Final[dict[str, Any]] = {
     "acts": {},

@@ -13,7 +13,7 @@ from pares.runtime.config.protocols import Partitioned
 from pares.sim.engine import MS
 from pares.sim.members import plan as claims
 from pares.sim.members.plan import Plan
-from pares.sim.world.link import Span
+from pares.sim.world.logs.link import Span
 
 FAULTS: Final = (
     *claims.ALIKE,

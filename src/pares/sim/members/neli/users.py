@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pares.sim.members.users import User
-from pares.sim.world.link import Weather
+from pares.sim.world.logs.link import Weather
 
 if TYPE_CHECKING:
     from pares.sim.members.neli.ground import NeliGround

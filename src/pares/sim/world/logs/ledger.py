@@ -24,8 +24,8 @@ from pares.ledger.base import (
 )
 from pares.sim.log import EntryTuple, Stamp
 from pares.sim.world.bells import Bells
-from pares.sim.world.link import Flight, Link, Weather
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.link import Flight, Link, Weather
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 
 

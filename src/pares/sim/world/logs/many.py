@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from pares.ledger.base import check_payloads
-from pares.sim.world.ledger import SimLedger
-from pares.sim.world.link import Flight, Link, Weather
-from pares.sim.world.log import SharedLog
+from pares.sim.world.logs.ledger import SimLedger
+from pares.sim.world.logs.link import Flight, Link, Weather
+from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
 from pares.sim.world.scheduler import Scheduler
 

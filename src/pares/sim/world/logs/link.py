@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pares.sim.engine import MS
 from pares.sim.log import EntryTuple, Stamp
-from pares.sim.world.log import Partition
+from pares.sim.world.logs.shared import Partition
 from pares.sim.world.scheduler import Task
 from pares.sim.world.seam import Ground
 

@@ -1,0 +1,1 @@
+"""The simulated log, its handles, and the ways between them."""
