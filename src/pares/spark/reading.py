@@ -33,6 +33,7 @@ from pares.ledger.registry import scheme_of
 from pares.spark.facts import folding as fold
 from pares.spark.facts.base import arrow_schema, batches
 from pares.spark.logs import entries_of, first_and_end, open_to_read
+from pares.spark.session import frame_of
 from pares.spark.source import LedgerSource
 from pares.spark.source.ledger import make_known
 
@@ -71,8 +72,8 @@ class Reading:
         self.here: pa.Table | None = None
         """The facts of a short log."""
 
-    def fold(self, group: str | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
-        """The facts of the group (None: of all), settled: the log has been read, and is not read again.
+    def fold(self, group: str | frozenset[str] | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
+        """The facts of the group or groups (None: of all), settled: the log has been read, and is not read again.
 
         `induced`: the group runs a protocol of NELI's family, or any may, so all partitions are read.
         """
@@ -82,7 +83,7 @@ class Reading:
             try:
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
-                    return self._spark.createDataFrame(self.here)
+                    return frame_of(self._spark, self.here)
                 frame = fold.facts(self._entries(), group, self._starts(), self._partition, error_ms, bus=self._bus)
                 return frame.localCheckpoint(eager=True)
             except Exception as error:
@@ -108,7 +109,7 @@ class Reading:
     def _starts(self) -> dict[int, int]:
         return {number: start for number, (start, _) in self._bounds.items()}
 
-    def _here(self, group: str | None, error_ms: int, most: int | None = None) -> pa.Table:
+    def _here(self, group: str | frozenset[str] | None, error_ms: int, most: int | None = None) -> pa.Table:
         """Counts entries as it reads them: bounds say little where offsets have holes, as a restart of Redis leaves them."""
         found: list[Any] = []
         count = 0

@@ -111,7 +111,7 @@ class Partition:
 
 def facts(
     log: DataFrame,
-    group: str | None,
+    group: str | frozenset[str] | None,
     starts: dict[int, int],
     claims_in: int,
     error_ms: int = 0,
