@@ -16,6 +16,7 @@ from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.updating import Order, update
+from pares.spark.session import frame_of
 from pares.spark.source.options import OnLoss
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class History:
 
         rows = (_batch_rows if name == "batches" else _lineage_rows)(self._chain.read())
         table: pa.Table = arrow.Table.from_pylist(rows, schema=named(BATCHES if name == "batches" else LINEAGE))
-        return self._session().createDataFrame(table)
+        return frame_of(self._session(), table)
 
 
 def _batch_rows(batches: Sequence[Manifest]) -> list[dict[str, Any]]:
