@@ -1,10 +1,10 @@
-"""Updates of a history whose process is killed by SIGKILL at a random moment, and done again: the tables are as if nothing had been.
+"""Updates of a history that are killed by SIGKILL at a random moment, and done again: the tables are as if nothing had been.
 
     python -m tests.spark.history.kills [--rounds N] [--seed N]
 
 plays as many rounds as are asked for (200), says where kills struck, and ends with 1 if a table was ever torn, or other than
-without a kill. `test_batches` stops an update before each of its calls to the system; here nothing is chosen, and the process is
-gone with what its libraries had not yet written. Tests play a few rounds.
+without a kill. `test_batches` stops an update before each of its calls to the system; here nothing is chosen, and with the
+process goes what its libraries had not yet written. Tests play a few rounds.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import IO, Final
 HERE: Final = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from kept import bytes_of, rows, saved
-from scribe import story
+from kept import bytes_of, rows, saved  # noqa: E402
+from scribe import story  # noqa: E402
 
-from pares.spark.histories import columns, history
+from pares.spark.histories import columns, history  # noqa: E402
 
 # Imports once what an update needs, and makes a process of its own for each: an interpreter's start would take longer than what
 # is to be killed. Nothing has run by then that would have started a thread.
@@ -145,7 +145,10 @@ def main() -> int:
         struck, wrong = play(asked.rounds, asked.seed, Path(folder))
     for where, often in struck.most_common():
         print(f"{often:6} {where}")
-    print("\n".join(wrong) or f"{asked.rounds} rounds: the tables were whole after each kill, and the same when done again")
+    print(
+        "\n".join(wrong)
+        or f"{asked.rounds} rounds: the tables were whole after each kill, and the same when done again"
+    )
     return 1 if wrong else 0
 
 
