@@ -1,4 +1,4 @@
-"""Partitions that a log gets while it is followed: a stream begins them at their origin. The reader by itself, without a query."""
+"""Partitions that a log gets while it is followed: a stream begins them at their origin. The reader alone, without a query."""
 
 from __future__ import annotations
 
