@@ -21,7 +21,7 @@ JAVA_FROM_PYPI ?= $(shell \
 		if [ -x "$$java" ]; then major=$$($(call java_major,$$java)); if [ "$${major:-0}" -ge 17 ]; then echo no; exit; fi; fi; \
 	done; echo yes)
 
-.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume bench-history chaos chaos-ledgers delivery pgbouncer outbox consume web shop beat fresh sim histories lowest pythons lock clean distclean
+.PHONY: help demo test brokers brokers-short prometheus check soak bench bench-peers bench-consume bench-history chaos chaos-ledgers delivery pgbouncer outbox consume web shop beat fresh sim histories history-kills lowest pythons lock clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -146,6 +146,9 @@ sim: $(VENV)/.ready-test ## SEEDS=1000 simulated worlds with faults, and the mut
 
 histories: $(VENV)/.ready-test ## 500 random histories judged by the audit's SQL and by its oracles, and the audit's mutants
 	$(BIN)/python -m tests.spark.rules.compare $(ARGS)
+
+history-kills: $(VENV)/.ready-test ## 200 updates of a history killed by SIGKILL at random moments, and done again: the same tables
+	$(BIN)/python -m tests.spark.history.kills $(ARGS)
 
 # ---------------------------------------------------------------- versions: of what pares needs, and of Python
 # What needs no server, no Spark and no lease: the commands, the core, its simulation, SQLite, the fences.

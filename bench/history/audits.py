@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.cases import Row
 from bench.history.logs import GROUP, written
-from pares.spark.audit import audit
+from pares.spark.audit import audit, audit_all, warm_up
 from pares.spark.histories import history
 from pares.spark.histories.updating import SMALL
 from pares.spark.session import session
@@ -21,6 +21,11 @@ FROM_A_LEDGER: Final = 10_000_000 / 25
 RULES: Final = 1_500_000
 UPDATE_S: Final = 5.0
 UPDATED: Final = 10_000
+GROUPS: Final = 1000
+BY_GROUPS: Final = 1.3
+"""Times the cost of one group."""
+A_DECADE: Final = 1.15
+LEAST: Final = 1_000_000
 BOTH: Final = """
 WITH n AS (SELECT member, base, n, "offset", lag(n) OVER (PARTITION BY member, base ORDER BY "offset") AS before
            FROM {records} WHERE counted),
@@ -36,12 +41,12 @@ SELECT (SELECT count(*) FROM n WHERE n > before + 1) AS lost_numbers,
 Say = Callable[[str], None]
 
 
-def from_a_ledger(say: Say, records: int) -> Iterator[Row]:
+def from_a_ledger(say: Say, records: int, memory: str) -> Iterator[Row]:
     """A whole audit of a log of so many records, by Spark."""
     with tempfile.TemporaryDirectory(prefix="bench-audit-") as folder:
         url = f"sqlite:///{folder}/log.db"
         written(url, records, say).close()
-        spark = session("pares-bench", memory="2g")
+        spark = session("pares-bench", memory=memory)
         say(f"audits {records} records")
         began = time.monotonic()
         result = audit(url, GROUP, spark=spark, engine="spark")
@@ -52,10 +57,10 @@ def from_a_ledger(say: Say, records: int) -> Iterator[Row]:
         yield Row(f"audit of {records} records from a SQLite ledger", figures, "10 M <= 25 s", met)
 
 
-def over_a_history(say: Say, records: int) -> Iterator[Row]:
+def over_a_history(say: Say, records: int, memory: str) -> Iterator[Row]:
     """All rules over the tables of a history, by Spark; and one query that both engines can run, beside DuckDB."""
     with tempfile.TemporaryDirectory(prefix="bench-rules-") as folder:
-        spark, kept = _kept(Path(folder), records, say)
+        spark, kept = _kept(Path(folder), records, say, memory)
         say("asks all rules")
         began = time.monotonic()
         count = kept.violations.count()
@@ -82,12 +87,12 @@ def _by_duckdb(folder: Path, records: int, expected: tuple[Any, ...]) -> Iterato
     yield Row(what, f"{took:.2f} s, {records / took:.0f} records/s", "the same answer", tuple(answer[0]) == expected)
 
 
-def update(say: Say, records: int) -> Iterator[Row]:
+def update(say: Say, records: int, memory: str) -> Iterator[Row]:
     """10,000 records more on a history of so many."""
     with tempfile.TemporaryDirectory(prefix="bench-update-") as folder:
         url = f"sqlite:///{folder}/log.db"
         with closing(written(url, records, say)) as writer:
-            kept = history(session("pares-bench", memory="2g"), Path(folder) / "kept")
+            kept = history(session("pares-bench", memory=memory), Path(folder) / "kept")
             say("updates the history")
             _update(kept, url, say)
             for turn in range(3):
@@ -98,10 +103,51 @@ def update(say: Say, records: int) -> Iterator[Row]:
                 yield Row(what, f"{took:.2f} s", "<= 5 s on 100 M", met)
 
 
-def _kept(folder: Path, records: int, say: Say) -> tuple[Any, Any]:
+def groups(say: Say, records: int, memory: str) -> Iterator[Row]:
+    """So many records of one group, and of a thousand: all groups audited in one pass."""
+    spark, took = session("pares-bench", memory=memory), dict[int, float]()
+    warm_up(spark)
+    for many in (1, GROUPS):
+        with tempfile.TemporaryDirectory(prefix="bench-groups-") as folder:
+            url = f"sqlite:///{folder}/log.db"
+            written(url, records, say, groups=many, moves=10).close()
+            say(f"audits {records} records of {many} groups")
+            took[many], found = _timed(lambda url=url: audit_all(url, spark, engine="spark"))
+            what = f"audit of {records} records of {len(found)} groups"
+            figures = f"{took[many]:.1f} s, {records / took[many]:.0f} records/s"
+            if many == 1:
+                yield Row(what, figures)
+            else:
+                times = took[many] / took[1]
+                met = times <= BY_GROUPS if records >= LEAST else None
+                yield Row(what, f"{figures}, {times:.2f} times as long", f"<= {BY_GROUPS:g} times", met)
+
+
+def decade(say: Say, records: int, memory: str) -> Iterator[Row]:
+    """What a record costs in a log ten times as long, from a million on (or from a tenth of the records, if they are fewer)."""
+    spark, before = session("pares-bench", memory=memory), 0.0
+    warm_up(spark)
+    size = min(LEAST, records // 10)
+    while size <= records:
+        with tempfile.TemporaryDirectory(prefix="bench-decade-") as folder:
+            url = f"sqlite:///{folder}/log.db"
+            written(url, size, say).close()
+            say(f"audits {size} records")
+            took, _ = _timed(lambda url=url: audit(url, GROUP, spark=spark, engine="spark"))
+        each = took / size
+        figures = f"{took:.1f} s, {1e6 * each:.1f} us a record"
+        if before:
+            met = each / before <= A_DECADE if size > LEAST else None
+            yield Row(f"audit of {size} records", f"{figures}, {each / before:.2f} times", f"<= {A_DECADE} times", met)
+        else:
+            yield Row(f"audit of {size} records", figures)
+        before, size = each, size * 10
+
+
+def _kept(folder: Path, records: int, say: Say, memory: str) -> tuple[Any, Any]:
     url = f"sqlite:///{folder}/log.db"
     written(url, records, say).close()
-    spark = session("pares-bench", memory="2g")
+    spark = session("pares-bench", memory=memory)
     kept = history(spark, folder / "kept")
     say("updates the history")
     _update(kept, url, say)

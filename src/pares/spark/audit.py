@@ -13,8 +13,9 @@ in its favour: what it did not say is bounded by its lease.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
@@ -27,10 +28,13 @@ from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.logs import Opened, open_to_read
-from pares.spark.plain.moments import RECORDS, near, spans, worst
-from pares.spark.result import AuditResult
+from pares.spark.page import pictures
+from pares.spark.page.pictures import Near, Picture
+from pares.spark.plain.moments import RECORDS
+from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.session import out_of_memory, require_rows, session
+from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,6 +127,42 @@ def audit_all(
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
 
+def audit_several(
+    ledger: str,
+    groups: Sequence[str],
+    spark: SparkSession | None = None,
+    *,
+    faults: str | Path | DataFrame | Faults | None = None,
+    options: Mapping[str, str] | None = None,
+    clock_error_ms: int = 0,
+    slack_ms: int = SLACK_MS,
+    engine: Engine = "auto",
+) -> list[AuditResult]:
+    """Audits each of `groups` in the ledger's log, as they are named; see `audit`.
+
+    Groups whose histories stand in the same log are read in one pass over it. Raises what `audit` raises, for any of them.
+    """
+    for group in groups:
+        check_name("a group's name", group)
+    allowed = _allowed(clock_error_ms, slack_ms)
+    together: dict[tuple[tuple[str, int], bool], list[str]] = {}
+    with open_to_read(ledger, options) as opened:
+        for group in dict.fromkeys(groups):
+            together.setdefault(place_of(opened, group), []).append(group)
+    spark = spark if spark is not None else session()
+    found: dict[str, AuditResult] = {}
+    with _in_memory():
+        for (place, induced), names in together.items():
+            of = names[0] if len(names) == 1 else frozenset(names)
+            found |= {
+                result.group: result
+                for result in _audits(
+                    spark, place, of, ledger, options or {}, allowed, faults, None, induced=induced, engine=engine
+                )
+            }
+    return [found[group] for group in groups]
+
+
 def _allowed(clock_error_ms: int, slack_ms: int) -> Allowed:
     if clock_error_ms < 0 or slack_ms < 0:
         raise ConfigError(f"clock_error_ms={clock_error_ms}, slack_ms={slack_ms}: give milliseconds of 0 or more")
@@ -159,7 +199,7 @@ def _in_memory() -> Iterator[None]:
 def _audits(
     spark: SparkSession,
     place: tuple[str, int],
-    group: str | None,
+    group: str | frozenset[str] | None,
     ledger: str,
     options: Mapping[str, str],
     allowed: Allowed,
@@ -205,14 +245,14 @@ def judged(
     spark: SparkSession,
     facts: DataFrame,
     reading: Folded,
-    group: str | None,
+    group: str | frozenset[str] | None,
     ledger: str,
     allowed: Allowed,
     faults: str | Path | DataFrame | Faults | None = None,
     writes: str | Path | DataFrame | None = None,
     engine: Engine = "auto",
 ) -> list[AuditResult]:
-    """The audit of facts that are there; what `audit` and `audit_all` do once the log is folded."""
+    """The audit of facts that are there; what `audit`, `audit_several` and `audit_all` do once the log is folded."""
     from pares.spark import rows as rows_
     from pares.spark import tables
     from pares.spark.reading import SMALL
@@ -225,24 +265,34 @@ def judged(
         heads = _heads(frames.rows("groups").to_pylist(), reading, group)
         sums = tables.sums(frames, short=short)
         shown, here = tables.shown(frames, short=short)
-        held = {name: tables.kept(frame, here.get(name), one=group is not None) for name, frame in shown.items()}
+        held = {name: tables.kept(frame, here.get(name), one=isinstance(group, str)) for name, frame in shown.items()}
     sink: tuple[DataFrame, dict[str, Row]] | None = None
-    if writes is not None and group is not None:
+    if writes is not None and isinstance(group, str):
         sink = _at_sink(spark, writes, frames, heads[group]["floor"], allowed)
         shown["sink_findings"] = sink[0]
         held["sink_findings"] = tables.kept(sink[0], one=True)
     found: list[AuditResult] = []
+    shares = {table: Share(rows) for table, rows in held.items()}
     for name in sorted(heads):
-        head = heads[name]
-        of_group = {what: {**rows, name: rows.get(name, []) + rows.get(None, [])}[name] for what, rows in sums.items()}
-        own_tables = {table: _of_group(rows, name) for table, rows in held.items()}
-        whole = {table: frame.where(f"g IS NULL OR g = {_quoted(name)}").drop("g") if "g" in frame.columns else frame
-                 for table, frame in shown.items()}  # fmt: skip
+        head, of_group = heads[name], of_sums(sums, name)
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
-        around = _around(own_tables, frames, name, short=short) if group is not None else ()
-        found.append(AuditResult(name, ledger, own_tables, summary, verdict.judge(case), whole, around))
+        own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name)
+        result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
+        if isinstance(group, str):
+            result = replace(result, picture=_picture(result, frames, here))
+        found.append(result)
     return found
+
+
+def _picture(result: AuditResult, frames: Frames, here: Mapping[str, pa.Table]) -> Picture:
+    """What the report draws, of all rows; `here`: those of a short log, by table."""
+    times = result.summary["from_ms"], result.summary["to_ms"]
+    records = _near(frames, result.group, short=bool(here))
+    if not here and any(result.cut(name) for name in pictures.TABLES):
+        return pictures.of_frames(result.frames, *times, records)
+    rows = {name: Share(here[name]).of(result.group) if here else result.tables[name] for name in pictures.TABLES}
+    return pictures.of_rows({name: table.to_pylist() for name, table in rows.items()}, *times, records)
 
 
 def _plainly(
@@ -273,52 +323,41 @@ def _plainly(
     struck = [{"at_ms": at, "member": member, "fault": fault_named(fault)} for at, member, fault in faults or ()]
     rows = of_log(facts, struck, allowed)
     head = _heads(rows["groups"], reading, group)[group]
-    sums = plain(rows)
-    of_group = {what: found.get(group, []) + found.get(None, []) for what, found in sums.items()}
+    of_group = of_sums(plain(rows), group)
     case = verdict.case_of(head, of_group, None, allowed)
-    held = {name: _of_group(tables.ordered(table), group) for name, table in tables.shown_here(rows).items()}
-    around = near([row for row in rows["records"] if row["g"] == group], spans(_worst(held)))
-    return AuditResult(group, ledger, held, verdict.summary(head, of_group, case), verdict.judge(case), around=around)
+    held = {name: Share(tables.ordered(table)).of(group) for name, table in tables.shown_here(rows).items()}
+    summary = verdict.summary(head, of_group, case)
+    of_tables = {name: held[name].to_pylist() for name in pictures.TABLES}
+    records = [row for row in rows["records"] if row["g"] == group]
+    picture = pictures.of_rows(of_tables, summary["from_ms"], summary["to_ms"], lambda _: records)
+    return AuditResult(group, ledger, held, summary, verdict.judge(case), picture=picture)
 
 
-def _worst(tables: Mapping[str, pa.Table]) -> list[Row]:
-    return worst(*(tables[name].to_pylist() for name in ("violations", "takeovers", "terms")))
+def _near(frames: Frames, group: str, *, short: bool) -> Near:
+    """The group's records in ranges of offsets: those that are here, or the ones that Spark has."""
+
+    def near(ranges: Sequence[tuple[int, int]]) -> list[Row]:
+        if short:
+            return [row for row in frames.rows("records").to_pylist() if row["g"] == group]
+        places = " OR ".join(f"offset BETWEEN {low} AND {high}" for low, high in ranges)
+        own = frames["records"].where(f"g = {quoted(group)} AND ({places})")
+        return own.orderBy("offset").limit(RECORDS).toArrow().to_pylist()
+
+    return near
 
 
-def _around(tables: Mapping[str, pa.Table], frames: Frames, group: str, *, short: bool) -> list[Row]:
-    """The records around the worst moments."""
-    ranges = spans(_worst(tables))
-    if not ranges:
-        return []
-    if short:
-        return near((row for row in frames.rows("records").to_pylist() if row["g"] == group), ranges)
-    places = " OR ".join(f"offset BETWEEN {low} AND {high}" for low, high in ranges)
-    own = frames["records"].where(f"g = {_quoted(group)} AND ({places})").limit(RECORDS)
-    return near(own.toArrow().to_pylist(), ranges)
-
-
-def _heads(groups: Iterable[Row], reading: Folded, group: str | None) -> dict[str, Row]:
-    """The groups that the log tells of, by name."""
+def _heads(groups: Iterable[Row], reading: Folded, group: str | frozenset[str] | None) -> dict[str, Row]:
+    """The groups that the log tells of, by name: those that are asked for, or all."""
     heads = {row["g"]: {**row, "log_from": reading.start} for row in groups if row["first_ms"] is not None}
+    wanted = {group} if isinstance(group, str) else group or ()
+    if missing := sorted(set(wanted) - heads.keys()):
+        raise ConfigError(reading.nothing(missing[0]))
     if not heads:
-        raise ConfigError(reading.nothing(group))
+        raise ConfigError(reading.nothing(None))
     for head in heads.values():
         if head["newer"] is not None:
             raise CapabilityError(head["newer"])
     return heads
-
-
-def _of_group(table: pa.Table, group: str) -> pa.Table:
-    import pyarrow as pa
-
-    if "g" not in table.column_names:
-        return table
-    mine = [name in (None, group) for name in table.column("g").to_pylist()]
-    return table.filter(pa.array(mine, pa.bool_())).drop_columns(["g"])
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 _SINK = """

@@ -35,6 +35,7 @@ from pares.spark.facts.folding import Partition
 from pares.spark.facts.spread import facts
 from pares.spark.facts.tasks import Task
 from pares.spark.logs import entries_of, first_and_end, open_to_read
+from pares.spark.session import frame_of
 from pares.spark.source import LedgerSource
 from pares.spark.source.ledger import make_known
 
@@ -75,8 +76,8 @@ class Reading:
         self.here: pa.Table | None = None
         """The facts of a short log."""
 
-    def fold(self, group: str | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
-        """The facts of the group (None: of all), settled: the log has been read, and is not read again.
+    def fold(self, group: str | frozenset[str] | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
+        """The facts of the group or groups (None: of all), settled: the log has been read, and is not read again.
 
         `induced`: the group runs a protocol of NELI's family, or any may, so all partitions are read.
         """
@@ -86,7 +87,7 @@ class Reading:
                 self.look(everywhere=induced)
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
-                    return self._spark.createDataFrame(self.here)
+                    return frame_of(self._spark, self.here)
                 return facts(self._spark, self._tasks(group, error_ms))
             except Exception as error:
                 raised = as_raised(error)
@@ -108,7 +109,7 @@ class Reading:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _tasks(self, group: str | None, error_ms: int) -> list[Task]:
+    def _tasks(self, group: str | frozenset[str] | None, error_ms: int) -> list[Task]:
         """Each log partition in ranges."""
         found: list[Task] = []
         for number, (low, high) in self._bounds.items():
@@ -133,7 +134,7 @@ class Reading:
                 found.append(task)
         return found
 
-    def _here(self, group: str | None, error_ms: int, most: int | None = None) -> pa.Table:
+    def _here(self, group: str | frozenset[str] | None, error_ms: int, most: int | None = None) -> pa.Table:
         """Counts entries as it reads them: bounds say little where offsets have holes, as a restart of Redis leaves them."""
         found: list[Any] = []
         count = 0

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pares
 from pares.core.wire.shown import short_tokens
-from pares.spark.plain.heat import heat
+from pares.spark.page import pictures
+from pares.spark.page.pictures import Picture
 from pares.spark.plain.moments import COLUMNS as AROUND_COLUMNS
-from pares.spark.plain.moments import near, spans, worst
+from pares.spark.plain.moments import near, spans
 
 if TYPE_CHECKING:
     from pares.spark.result import AuditResult
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 200
 """Rows of a table that are shown; all are in the audit's files."""
 
-_WORST: Final = ("violations", "takeovers", "terms")
 _TABLES: Final = {
     "violations": "Violations: what broke a rule, or may have",
     "sink_findings": "What was found at the sink",
@@ -65,9 +65,10 @@ def write_report(result: AuditResult, path: str | Path, title: str | None = None
 
 
 def _data(result: AuditResult, title: str) -> dict[str, Any]:
-    summary = dict(result.summary)
+    summary, picture = dict(result.summary), _picture(result)
     terms = [row for row in result.rows("terms") if row["from_ms"] is not None or row["truncated"]]
     drawn = sorted(terms, key=lambda row: row["token"])
+    left_out = max(0, summary["terms"] - len(result.rows("terms")))
     return {
         "title": title,
         "group": result.group,
@@ -77,39 +78,45 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "cut_off": result.cut_off,
         "promises": [{**promise._asdict(), "evidence": short_tokens(promise.evidence)} for promise in result.promises],
         "exit_code": result.exit_code,
-        "left_out": max(0, summary["terms"] - len(result.rows("terms"))),
+        "left_out": left_out,
         "members": _members(result),
         "terms": [_term(row, summary) for row in drawn],
-        "empty": sorted({row["role"] for row in result.rows("gaps")} - {row["role"] for row in drawn}),
+        "empty": sorted(
+            set() if left_out else {row["role"] for row in result.rows("gaps")} - {row["role"] for row in drawn}
+        ),
         "overlaps": [
             [row["role"], row["seat"], row["from_ms"], row["to_ms"], bool(row["expected"]), bool(row["certain"])]
             for row in result.rows("overlaps")
         ],
         "takeovers": [
             [row["cause"], row["ms"], row["role"], row["from_member"], row["to_member"], row["at_ms"], row["measured"]]
-            for row in result.rows("takeovers")
+            for row in picture.dots
         ],
         "faults": [[row["at_ms"], row["member"], row["fault"]] for row in result.rows("faults")],
         "moments": [
-            {**moment, "why": short_tokens(moment["why"]), "records": _near(result, moment)}
-            for moment in worst(*(result.rows(name) if name in result.tables else [] for name in _WORST))
+            {**moment, "why": short_tokens(moment["why"]), "records": _near(picture, moment)}
+            for moment in picture.moments
         ],
-        "heat": _heat(result),
+        "heat": picture.heat._asdict(),
         "lineage": _lineage(result),
         "tables": [_table(result, name, heading) for name, heading in _TABLES.items() if name in result.tables],
     }
 
 
-def _near(result: AuditResult, moment: Row) -> list[list[Any]]:
+def _picture(result: AuditResult) -> Picture:
+    """What the audit has drawn; of one that has not, as of all groups of a log, it is made now, without records."""
+    if result.picture is not None:
+        return result.picture
+    times = result.summary["from_ms"], result.summary["to_ms"]
+    names = [name for name in pictures.TABLES if name in result.tables]
+    if any(result.cut(name) for name in names):
+        return pictures.of_frames(result.frames, *times, lambda _: [])
+    return pictures.of_rows({name: result.rows(name) for name in names}, *times, lambda _: [])
+
+
+def _near(picture: Picture, moment: Row) -> list[list[Any]]:
     """The records around those that a moment names."""
-    return [[row[name] for name in AROUND_COLUMNS] for row in near(result.around, spans([moment]))]
-
-
-def _heat(result: AuditResult) -> dict[str, Any]:
-    summary = result.summary
-    return heat(result.rows("gaps"), result.rows("terms"), summary["from_ms"], summary["to_ms"])._asdict() | {
-        "part": result.cut("gaps") or result.cut("terms")
-    }
+    return [[row[name] for name in AROUND_COLUMNS] for row in near(picture.around, spans([moment]))]
 
 
 def _lineage(result: AuditResult) -> list[list[str]]:

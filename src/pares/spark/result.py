@@ -1,4 +1,8 @@
-"""What an audit found, and how it is written down."""
+"""What an audit found, how it is written down, and what of an audit of all groups is of each one.
+
+The rows of all tables are gone through once, however many groups there are. [with a pass over every table for each group, a
+thousand groups cost a thousand times as much as one, for each table]
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +22,8 @@ from pares.spark.verdict import Promise
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from pares.spark.page.pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,8 @@ class AuditResult:
     promises: list[Promise]
     frames: Mapping[str, DataFrame] = field(default_factory=dict[str, "DataFrame"], repr=False, compare=False)
     """The same, whole; none in a result that was put together without Spark."""
-    around: Sequence[Row] = ()
-    """The records around the worst moments (`plain.moments`), of an audit of one group."""
+    picture: Picture | None = None
+    """What the report draws, of all rows; of an audit of one group."""
     _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
 
     @property
@@ -109,6 +115,59 @@ class AuditResult:
             "promises": [promise._asdict() for promise in self.promises],
             "exit_code": self.exit_code,
         }
+
+
+class Share:
+    """The rows of one table by group. Rows of no group (`g` NULL) are every group's; a table without `g` is, too."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table: Any = table
+        self._places: dict[str | None, list[int]] = {}
+        if "g" in table.column_names:
+            for place, group in enumerate(table.column("g").to_pylist()):
+                self._places.setdefault(group, []).append(place)
+            self._table = table.drop_columns(["g"])
+        # One for all groups that have no rows of their own, and not a copy for each.
+        self._shared = self._table if self._places.keys() <= {None} else self._taken(self._places.get(None, []))
+
+    def of(self, group: str) -> pa.Table:
+        """The group's rows, in the table's order, without `g`."""
+        own = self._places.get(group)
+        if own is None:
+            return self._shared
+        strays = self._places.get(None, [])
+        return self._taken(sorted([*own, *strays]) if strays else own)
+
+    def _taken(self, places: list[int]) -> Any:
+        import pyarrow as pa
+
+        return self._table.take(pa.array(places, pa.int64()))
+
+
+class Whole(Mapping[str, "DataFrame"]):
+    """All rows of the group, by table, in Spark. A frame is made when it is asked for. [to plan a dozen frames for each of a
+    thousand groups takes minutes, and few are looked at]"""
+
+    def __init__(self, frames: Mapping[str, DataFrame], group: str) -> None:
+        self._frames, self._group = frames, group
+
+    def __getitem__(self, name: str) -> DataFrame:
+        frame = self._frames[name]
+        return frame.where(f"g IS NULL OR g = {quoted(self._group)}").drop("g") if "g" in frame.columns else frame
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._frames
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frames)
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+
+def quoted(text: str) -> str:
+    """As a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _remove(place: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pares.core.errors import ConfigError
+from pares.spark.session import frame_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,9 +156,7 @@ def _local(spark: SparkSession, faults: Faults) -> DataFrame:
 
     columns: list[list[Any]] = [list(values) for values in zip(*faults, strict=True)] or [[], [], []]
     types = (pa.int64(), pa.string(), pa.string())
-    return spark.createDataFrame(
-        pa.table({name: pa.array(v, t) for name, v, t in zip(FAULTS, columns, types, strict=True)})
-    )
+    return frame_of(spark, pa.table({name: pa.array(v, t) for name, v, t in zip(FAULTS, columns, types, strict=True)}))
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ Rules, each with what breaks without it:
 * Workers run this very interpreter. Spark's own choice is the first ``python3`` on PATH, which lacks the packages of a
   virtual environment.
 * Every folder is this process's own and all addresses are loopback: two runs at once never meet, nothing listens outside.
+* The JVM's classes come from an archive in the user's cache, if one is there or can be made: see `host.archive`.
 * The session is made on a background thread also because Spark, on the main thread, puts a handler of its own in place of
   the program's for Ctrl-C.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,10 +32,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError
+from pares.spark.host.archive import WRITING_SECONDS, Archive
 from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pares.spark.java import JavaHome
 
 SHUFFLE_PARTITIONS: Final = 2
 """An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
@@ -44,6 +50,9 @@ _MEMORY_LINES: Final = 400
 _EXIT_SECONDS: Final = 10.0
 _NICE: Final = 10
 _JAVA: Final = "spark.driver.extraJavaOptions"
+_CLASSES: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.plugins")
+_LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the JVM that only puts the command of the other one together."""
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
@@ -62,6 +71,7 @@ class _Starting:
         self.log = self.folder / "spark.log"
         self.session: SparkSession | None = None
         self.error: BaseException | None = None
+        self._archive: Archive | None = None
         self._app, self._warm, self._nice = app, warm, nice
         self._settings = dict(settings or {})
         self._done = threading.Event()
@@ -82,7 +92,7 @@ class _Starting:
         if self._nice:
             _be_nice()
         try:
-            self.session = _start(self._app, self.folder, self.log, self._settings)
+            self.session, self._archive = _start(self._app, self.folder, self.log, self._settings)
         except BaseException as error:
             self.error = error
         finally:
@@ -106,9 +116,12 @@ class _Starting:
             gateway: Any = SparkContext._gateway
             gateway._gateway_client.is_connected = False
             if (process := getattr(gateway, "proc", None)) is not None:
+                archive = self._archive
                 with contextlib.suppress(Exception):
                     process.stdin.close()
-                    process.wait(_EXIT_SECONDS)
+                    process.wait(WRITING_SECONDS if archive is not None and archive.writing else _EXIT_SECONDS)
+                if archive is not None:
+                    archive.ended(well=process.returncode == 0)
         if self.error is None or not self.log.exists():
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -197,6 +210,17 @@ def _import() -> None:
         raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
 
 
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """The frame of an Arrow table. Spark's own `createDataFrame` of a session imports pandas, to see whether that is what it
+    was given, which takes the driver a second."""
+    from pyspark.sql.pandas.conversion import SparkConversionMixin
+
+    if isinstance(spark, SparkConversionMixin):  # and no session of Spark Connect
+        found: Any = SparkConversionMixin.createDataFrame(spark, table)  # pyright: ignore
+        return found
+    return spark.createDataFrame(table)
+
+
 def started_here(spark: SparkSession) -> bool:
     """Whether the session was started by `session` or `prestart`, and is not one that the program made itself."""
     return _current is not None and _current.session is spark
@@ -239,7 +263,7 @@ def _be_nice() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
-def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
+def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tuple[SparkSession, Archive | None]:
     _import()
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -250,7 +274,9 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> Sp
     # It writes each failed query to the console, on its way to the caller, which is told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
-    made = _settings(app, folder)
+    made, archive = _settings(app, folder), _archive(java, settings)
+    if archive is not None:
+        made[_JAVA] += archive.option()
     if _JAVA in settings:
         settings = {**settings, _JAVA: f"{made[_JAVA]} {settings[_JAVA]}"}
     for key, value in {**made, **settings}.items():
@@ -259,13 +285,25 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> Sp
         with _environment(java.home), log.open("ab") as output:
             gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": output, "stderr": output})
             context = SparkContext(conf=conf, gateway=gateway)
-            return SparkSession(context)
+            return SparkSession(context), archive
     except Exception as error:
         said = _tail(log, _LOG_LINES) or str(error)
         raise CapabilityError(
             f"Spark did not start with Java {java.version} at {java.home} (from {java.source}).\n"
             f"Its last words, of {log}:\n{said}"
         ) from error
+
+
+def _archive(java: JavaHome, settings: Mapping[str, str]) -> Archive | None:
+    """None where the JVM gets classes of its own: an archive fits one path of classes only."""
+    import pyspark
+
+    if any(key in settings for key in _CLASSES):
+        return None
+    # From 32 GiB on a JVM has wider references, and can't map what was written with narrow ones.
+    size = re.fullmatch(r"(\d+)([kmgt])b?", settings.get("spark.driver.memory", MEMORY).lower())
+    wide = size is not None and int(size[1]) << 10 * "kmgt".index(size[2]) >= 32 << 20
+    return Archive(java, Path(pyspark.__file__).parent / "jars", f"{pyspark.__version__}{' wide' if wide else ''}")
 
 
 def _settings(app: str, folder: Path) -> dict[str, str]:
@@ -309,6 +347,7 @@ def _environment(java_home: Path) -> Iterator[None]:
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(Path(pyspark.__file__).resolve().parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": _LAUNCHER,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": package if not path else f"{path}{os.pathsep}{package}",

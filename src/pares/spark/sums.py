@@ -73,6 +73,11 @@ TABLES: Final = (
 """What they are sums of."""
 
 
+def of_sums(sums: Sums, group: str) -> dict[str, list[Row]]:
+    """The group's sums, and those of no group."""
+    return {what: [*rows.get(group, ()), *rows.get(None, ())] for what, rows in sums.items()}
+
+
 def asked(frames: Mapping[str, DataFrame]) -> Sums:
     """By Spark."""
     spark, found = frames["terms"].sparkSession, Sums()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pares.spark import intervals, schema
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
 from pares.spark.rules.registry import INPUTS, plainly, violations
-from pares.spark.session import started_here
+from pares.spark.session import frame_of, started_here
 from pares.spark.sums import TABLES as SUMMED
 from pares.spark.sums import Sums
 from pares.spark.sums import asked as asked_sums
@@ -117,7 +117,7 @@ def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
     """`_RECORDS`, `_FACTS` and `_BAD` of rows that are here."""
     for name, rows in divided(here).items():
         frames.held[name] = rows
-        frames[name] = spark.createDataFrame(rows)
+        frames[name] = frame_of(spark, rows)
 
 
 def divided(here: pa.Table) -> dict[str, pa.Table]:
@@ -156,7 +156,7 @@ def _plainly(
     }
     for name, named in {**schemas, "waits": waits}.items():
         frames.held[name] = pa.Table.from_pylist(found[name], schema=named)
-        frames[name] = spark.createDataFrame(frames.held[name])
+        frames[name] = frame_of(spark, frames.held[name])
 
 
 def _by_sql(
@@ -187,7 +187,7 @@ def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[st
     spark = frames["terms"].sparkSession
     if short:
         tables = shown_here(frames.lists({*_SHOWN, "believed", "waits"}))
-        return {name: spark.createDataFrame(table) for name, table in tables.items()}, tables
+        return {name: frame_of(spark, table) for name, table in tables.items()}, tables
     made = {
         **frames,
         "terms": spark.sql(_TERMS, terms=frames["terms"], believed=frames["believed"]),
@@ -298,5 +298,5 @@ class _Settle:
             rows = frame.limit(ROWS + 1).toArrow()
             if rows.num_rows <= ROWS:
                 self._frames.held[name] = rows
-                return frame.sparkSession.createDataFrame(rows)
+                return frame_of(frame.sparkSession, rows)
         return frame.localCheckpoint(eager=True)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pares.spark import intervals
-from pares.spark.audit import audit
+from pares.spark.audit import audit_several
 from pares.spark.result import AuditResult
-from pares.spark.session import session
 from pares.spark.verdict import Row
 
 if TYPE_CHECKING:
@@ -63,11 +62,7 @@ def audit_together(
 ) -> Together:
     """Audits each of `groups` on the ledger (see `audit`), and all of them as one, up to `until_ms` of the wall clock (None: to
     the logs' end; a group that was closed leads no more). Raises what `audit` raises."""
-    spark = spark if spark is not None else session()
-    found = [
-        audit(ledger, group, faults=faults, spark=spark, options=options, clock_error_ms=clock_error_ms)
-        for group in groups
-    ]
+    found = audit_several(ledger, groups, spark, faults=faults, options=options, clock_error_ms=clock_error_ms)
     return Together(found, gaps(found, until_ms))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scribe import Scribe, story
+from tests.spark.follow.tenures import induced
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import open as open_ledger
@@ -80,6 +81,36 @@ def test_tables_of_what_was_found(kept: History) -> None:
     assert kept.terms.columns[:3] == ["log", "group", "role"]
     with pytest.raises(ConfigError, match="has no table 'nonsense'"):
         kept.table("nonsense")
+
+
+def test_records_around_a_violation_are_of_its_log_and_of_its_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a group whose log has two partitions, in a history of two logs in turn: the same offsets stand in all of them."""
+    kept = history(spark, tmp_path / "h")
+    place = f"sqlite:///{tmp_path}/n.db"
+    logs: list[str] = []
+    for seed in (3, 4):
+        for path in tmp_path.glob("n.db*"):
+            path.unlink()
+        with closing(open_ledger(f"{place}?partitions=2")) as ledger:
+            for partition, entries in induced(seed).items():
+                ledger.append_many([payload for _, _, payload in entries], partition)
+        batch = kept.update(place, on_loss="mark")
+        assert batch is not None
+        logs.append(batch.log)
+    where = {
+        (row["log"], row["role"]): row["partition"]
+        for row in kept.table("facts").where("kind = 'gained'").select("log", "role", "partition").distinct().collect()
+    }
+    assert {partition for _, partition in where.items()} == {0, 1}
+    for (log, role), partition in where.items():
+        told = {"log": log, "group": "g", "role": role, "offsets": [6]}
+        near = kept.why(told).select("log", "partition", "offset").collect()
+        assert near
+        assert {(row["log"], row["partition"]) for row in near} == {(log, partition)}
+    newest = kept.why({"partition": 1, "from_offset": 2, "to_offset": None}).select("log", "partition").distinct()
+    assert [tuple(row) for row in newest.collect()] == [(logs[-1], 1)]
+    unknown = kept.why({"offsets": [2]}).select("log", "partition").distinct().sort("partition")
+    assert [tuple(row) for row in unknown.collect()] == [(logs[-1], 0), (logs[-1], 1)]
 
 
 def test_availability_by_stretches_adds_up(kept: History) -> None:

@@ -41,8 +41,9 @@ def test_both_say_the_same(kind: str, spark: SparkSession, tmp_path: Path) -> No
     assert plain.frames == {}
     assert plain.summary == by_spark.summary
     assert plain.promises == by_spark.promises
-    assert plain.around == by_spark.around
-    assert plain.around
+    assert plain.picture == by_spark.picture
+    assert plain.picture is not None
+    assert plain.picture.around
     assert {name: _lines(plain, name) for name in plain.tables} == {
         name: _lines(by_spark, name) for name in by_spark.tables
     }

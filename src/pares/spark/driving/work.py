@@ -24,6 +24,7 @@ from pares.runtime.term import Term
 from pares.spark.driving import ranges
 from pares.spark.driving.claims import Portion
 from pares.spark.driving.once import check_once, once
+from pares.spark.session import frame_of
 from pares.spark.sinks.base import Seat, Sink, deliver
 from pares.spark.sinks.extents import OffsetExtent
 
@@ -216,7 +217,7 @@ class _Work:
 
             records = [record for record in batch.records if record.offset >= start]
             rows = ranges.table_of(batch.topic, number, records)
-            return self._once(spark.createDataFrame(pa.Table.from_batches([rows])))
+            return self._once(frame_of(spark, pa.Table.from_batches([rows])))
         cuts = _cut(max(start, first.offset), batch.span.next, self._tasks or _tasks_of(spark))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

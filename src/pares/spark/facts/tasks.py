@@ -45,7 +45,7 @@ class Task(Struct, frozen=True, kw_only=True):
     """Where the lead-in begins; `low`: there is none, and the log begins with this range."""
     low: int
     high: int
-    group: str | None
+    group: str | frozenset[str] | None
     claims: bool
     error_ms: int
     bus: bool

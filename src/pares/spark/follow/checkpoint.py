@@ -19,9 +19,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -30,7 +31,10 @@ from pares.core.errors import ConfigError
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import OtherState, freeze, thaw
 from pares.spark.follow.judge import Alarm, Judge
+from pares.spark.host.room import room
 
+AGAIN: Final = "start the follower again: it goes on from there, and tells what it has not told"
+"""What to do when the disk was full."""
 CARRIED: Final = 100_000
 """Alarms that have not arrived and are kept for their receivers; of more the oldest are given up, which is said."""
 _STATE: Final = "state-"
@@ -78,7 +82,7 @@ class Checkpoint:
             raise ConfigError(
                 f"another process follows a log with the checkpoint {folder}: give each its own"
             ) from None
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
         self._generation = max(self._generations(), default=0)
 
     def __enter__(self) -> Checkpoint:
@@ -117,11 +121,21 @@ class Checkpoint:
         if not lines:
             return
         if self._file is None:
-            self._file = self._told(self._generation).open("ab")
-        self._file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-        self._file.flush()
-        if sync:
-            os.fsync(self._file.fileno())
+            self._file = self._opened()
+        with room(self._folder, AGAIN):
+            data = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            while data:
+                data = data[self._file.write(data) :]
+            if sync:
+                os.fsync(self._file.fileno())
+
+    def _opened(self) -> FileIO:
+        """The file of the lines, behind the last one that is whole. [what a full disk, or a kill, has left of a line, and the
+        next line behind it, would be one that nobody can read]"""
+        file = FileIO(self._told(self._generation), "ab+")
+        file.seek(0)
+        file.truncate(file.readall().rfind(b"\n") + 1)
+        return file
 
     def save(self, state: State) -> int:
         """Takes the place of what was kept before; how many alarms that have not arrived are given up."""
@@ -142,7 +156,7 @@ class Checkpoint:
 
     def _written(self, path: Path, data: bytes) -> None:
         draft = path.with_name(f".{path.name}")
-        with draft.open("wb") as file:
+        with room(self._folder, AGAIN), draft.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -18,6 +18,7 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
+from pares.spark.session import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +95,7 @@ class Judging:
     def facts(self) -> DataFrame:
         """The facts in the columns of the fold, settled."""
         if self.here is not None:
-            return self._spark.createDataFrame(self.here)
+            return frame_of(self._spark, self.here)
         frames = [
             self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
         ]

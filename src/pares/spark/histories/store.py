@@ -16,6 +16,7 @@ from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.updating import Order, update
+from pares.spark.session import frame_of
 from pares.spark.source.options import OnLoss
 
 if TYPE_CHECKING:
@@ -161,7 +162,8 @@ class History:
         return used(self._stored("records"), self.table("rate_minute"), last.log)
 
     def why(self, row: Any) -> DataFrame:
-        """The records around those that a violation or an anomaly names, in the log's order."""
+        """The records around those that a violation or an anomaly names, in the log's order: of the row's log (where it says
+        none, the newest), of the partition that it names or, by what the log says, can only mean, and of its group."""
         told: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
         offsets = told.get("offsets") or [
             told[name] for name in ("from_offset", "to_offset") if told.get(name) is not None
@@ -170,9 +172,28 @@ class History:
             raise ConfigError("the row names no offsets, so there is nothing to be shown around them")
         near = " OR ".join(f"offset BETWEEN {int(at) - _AROUND} AND {int(at) + _AROUND}" for at in offsets)
         records = self.table("records").where(near)
-        group = told.get("group")
+        log, group = told.get("log") or self._last().log, told.get("group")
+        records = records.where(records["log"] == log)
+        partitions = self._partitions(log, told)
+        if partitions:
+            records = records.where(records["partition"].isin(partitions))
         mine = records if group is None else records.where(records["group"] == group)
         return mine.orderBy("partition", "offset")
+
+    def _partitions(self, log: str, told: Mapping[str, Any]) -> list[int]:
+        """Where what a row names can stand. A role and all of its records belong to one partition, of however many the group
+        has records in. Empty: in any."""
+        if told.get("partition") is not None:
+            return [int(told["partition"])]
+        known = {name: told[name] for name in ("group", "role") if told.get(name) is not None}
+        read = {number for batch in self._chain.read() if batch.log == log for number in batch.ranges}
+        if len(read) < 2 or "group" not in known:
+            return []
+        facts = self._stored("facts")
+        found = facts.where(facts["log"] == log)
+        for name, value in known.items():
+            found = found.where(facts[name] == value)
+        return sorted(found.select("partition").distinct().toArrow().column(0).to_pylist())
 
     def audit(
         self,
@@ -215,7 +236,7 @@ class History:
 
         rows = (_batch_rows if name == "batches" else _lineage_rows)(self._chain.read())
         table: pa.Table = arrow.Table.from_pylist(rows, schema=named(BATCHES if name == "batches" else LINEAGE))
-        return self._session().createDataFrame(table)
+        return frame_of(self._session(), table)
 
 
 def _batch_rows(batches: Sequence[Manifest]) -> list[dict[str, Any]]:

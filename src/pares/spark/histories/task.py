@@ -20,11 +20,14 @@ from pares.spark.facts.frozen import OtherState, freeze, thaw
 from pares.spark.histories.columns import Row
 from pares.spark.histories.files import Sheet, read_whole
 from pares.spark.histories.manifest import Done, File
+from pares.spark.host.room import room
 from pares.spark.logs import open_to_read
 from pares.spark.source.columns import fact_rows, record_rows
 from pares.spark.source.ranges import Anomaly, look, lost, raise_for, replaced
 from pares.spark.source.reads import fold_from
 
+AGAIN: Final = "update again: a batch is in the history whole or not at all"
+"""What to do when the disk was full."""
 _WRITTEN: Final = ("records", "facts", "quarantine")
 
 
@@ -57,8 +60,13 @@ class Result(Struct, frozen=True):
 
 
 def perform(plan: Plan) -> Result:
-    """Writes the files of the plan. Raises `LedgerRewound` if the URL leads to another log now, and `LedgerGap` if the range is
-    gone."""
+    """Writes the files of the plan. Raises `LedgerRewound` if the URL leads to another log now, `LedgerGap` if the range is
+    gone, and `CapabilityError` if the disk is full."""
+    with room(plan.root, AGAIN):
+        return _perform(plan)
+
+
+def _perform(plan: Plan) -> Result:
     root = Path(plan.root)
     with open_to_read(plan.url, plan.client) as (log, _), ExitStack() as open_:
         seen = look(log, [plan.partition])

@@ -14,7 +14,8 @@ from pares.core.errors import ConfigError
 from pares.spark.histories.columns import Row
 from pares.spark.histories.files import Sheet
 from pares.spark.histories.manifest import Chain, Done, File, Manifest
-from pares.spark.histories.task import Plan, Result, perform
+from pares.spark.histories.task import AGAIN, Plan, Result, perform
+from pares.spark.host.room import room
 from pares.spark.logs import open_to_read
 from pares.spark.reading import as_raised
 from pares.spark.source import ranges
@@ -65,9 +66,10 @@ def update(spark: SparkSession | None, root: Path, order: Order) -> Manifest | N
     planned = plan(root, order, chain.last())
     if planned is None:
         return None
-    results = run(spark, planned.plans)
-    manifest = finished(root, planned, results)
-    chain.commit(manifest)
+    with room(root, AGAIN):
+        results = run(spark, planned.plans)
+        manifest = finished(root, planned, results)
+        chain.commit(manifest)
     return manifest
 
 

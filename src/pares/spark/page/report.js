@@ -66,7 +66,7 @@ function head() {
   const unsure = D.promises.filter(p => p.verdict === "unsure").length;
   const word = broken ? [`${plural(broken, "promise")} broken`, "broken"]
     : unsure ? [`No promise broken; ${unsure} can't be told for certain`, "unsure"] : ["No promise was broken", "kept"];
-  const takes = D.takeovers.length, w = S.writes;
+  const takes = Object.values(S.takeovers).reduce((n, t) => n + t.count, 0), w = S.writes;
   const facts = [
     [ms(T1 - T0), "observed"], [num(S.members), "members"], [num(S.roles), "roles"], [num(S.terms), "terms"],
     [num(takes), takes === 1 ? "takeover" : "takeovers"], [num(S.overlaps.certain + S.overlaps.unsure + S.overlaps.expected), "overlaps"],
@@ -95,7 +95,8 @@ function takeovers() {
   for (const t of D.takeovers) groups.get(t[0])?.push(t);
   box.append(el("h2", {}, "How long takeovers took"),
     el("p", {class: "note"}, "From the end of one leader's belief, or from what was done to it, to the belief of the next. The bar is the median. Hollow dots are upper bounds: nobody saw when it stopped."));
-  const most = Math.max(10, ...D.takeovers.map(t => t[1]));
+  const most = Math.max(10, ...D.takeovers.map(t => t[1])), many = causes.reduce((n, c) => n + S.takeovers[c].count, 0);
+  if (D.takeovers.length < many) box.append(el("p", {class: "note"}, `${num(D.takeovers.length)} of ${num(many)} are drawn: of each cause the shortest, the longest, and evenly between them.`));
   const field = el("div");
   box.append(field);
   // Drawn for the width that there is, one unit a pixel: a picture that is scaled down can't be read. Where it is narrow, a cause
@@ -171,7 +172,7 @@ function timeline() {
   box.append(el("h2", {}, "Who led what, and when"),
     el("p", {class: "note"}, "One lane a role, one colour a member. Drag along the time to look closer; click a member to see only it. Triangles and dashed lines are what was done to members."),
     el("div", {class: "tools"}, search, sort, zoomOut, count), legend, el("div", {class: "frame", style: "margin-top:10px"}, axis, scroll));
-  if (D.left_out) box.append(el("p", {class: "note"}, `${num(D.left_out)} earlier terms are not drawn.`));
+  if (D.left_out) box.append(el("p", {class: "note"}, `The first are drawn; ${num(D.left_out)} later terms are not.`));
   for (const name of order) {
     const item = el("span", {tabindex: 0, role: "button"}, el("span", {class: "dot", style: `background:${colours.get(name)}`}), name);
     const pick = () => { view.member = view.member === name ? null : name; for (const o of legend.children) o.classList.toggle("on", o === item && view.member !== null); draw(); };
@@ -321,7 +322,7 @@ function heat() {
   const shade = v => v === null ? "transparent" : v === 1000 ? "var(--good-bg)" : `color-mix(in srgb, var(--bad) ${Math.min(100, 12 + (1000 - v) / 4)}%, var(--good-bg))`;
   at("heat").append(el("h2", {}, "How much of each hour each role was led"),
     el("p", {class: "note"}, `From ${when(0)} UTC on; a cell is ${hours === 1 ? "an hour" : `${hours} hours`}. The redder, the longer nobody led; pauses count as led.`
-      + (H.part ? " Made of the first 1,000 gaps and terms." : "") + (H.left_out ? ` The ${roles.length} roles that were led least.` : "")),
+      + (H.left_out ? ` The ${roles.length} roles that were led least.` : "")),
     el("div", {class: "scroll"}, el("table", {class: "heat"}, el("tbody", {}, ...roles.map(([role, cells]) => el("tr", {}, el("td", {class: "role", title: role}, role),
       ...cells.map((v, i) => hover(el("td", {style: `background:${shade(v)}`}), () => [role, when(i), v === null ? "not there" : `led for ${(v / 10).toFixed(1)} %`]))))))));
 }

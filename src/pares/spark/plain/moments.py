@@ -12,19 +12,43 @@ AROUND: Final = 4
 """Offsets before and behind each that a moment names."""
 RECORDS: Final = 400
 """Records that are kept around all moments together."""
+VIOLATIONS: Final = ("from_ms", "rule", "role", "seat", "token_a", "token_b", "member_a", "member_b", "evidence")
+TAKEOVERS: Final = ("at_ms", "role", "seat", "token", "to_member")
+"""In which order those stand that are equally bad."""
 COLUMNS: Final = ("offset", "at_ms", "cause", "member", "role", "seat", "token", "other", "counted")
 
 
 def worst(violations: Sequence[Row], takeovers: Sequence[Row], terms: Sequence[Row]) -> list[Row]:
     """Certain violations, the longest first; then possible ones; then the longest takeovers. Each with what, verdict, role,
-    seat, from_ms, to_ms, why, and the offsets of the records that show it."""
-    ranked = sorted(violations, key=lambda row: (row["verdict"] != "certain", -(row["length_ms"] or 0)))
-    found = [_of_violation(row) for row in ranked[:MOST]]
-    begun = {(row["role"], row["seat"], row["token"]): row.get("from_offset") for row in terms}
-    known = [row for row in takeovers if row["ms"] is not None]
-    for row in sorted(known, key=lambda row: -row["ms"])[: MOST - len(found)]:
-        found.append(_of_takeover(row, begun.get((row["role"], row["seat"], row["token"]))))
-    return found
+    seat, from_ms, to_ms, why, and the offsets of the records that show it.
+
+    The rows may stand in any order, and may be any that hold the `MOST` worst of each table.
+    """
+    found = [_of_violation(row) for row in sorted(violations, key=_by_verdict)[:MOST]]
+    slow = sorted((row for row in takeovers if row["ms"] is not None), key=_by_length)[: MOST - len(found)]
+    wanted = {_token(row) for row in slow}
+    begun: dict[Any, int] = {}
+    for row in terms:
+        if row.get("from_offset") is not None and _token(row) in wanted:
+            begun[_token(row)] = min(row["from_offset"], begun.get(_token(row), row["from_offset"]))
+    return [*found, *(_of_takeover(row, begun.get(_token(row))) for row in slow)]
+
+
+def _by_verdict(row: Row) -> tuple[Any, ...]:
+    return (row["verdict"] != "certain", -(row["length_ms"] or 0), *_last(row, VIOLATIONS))
+
+
+def _by_length(row: Row) -> tuple[Any, ...]:
+    return (-row["ms"], *_last(row, TAKEOVERS))
+
+
+def _last(row: Row, names: Iterable[str]) -> Iterable[tuple[bool, Any]]:
+    """What decides where all else is equal, so that Spark and Python name the same ones."""
+    return ((row.get(name) is None, row.get(name)) for name in names)
+
+
+def _token(row: Row) -> tuple[Any, ...]:
+    return row["role"], row["seat"], row["token"]
 
 
 def spans(moments: Iterable[Row]) -> list[tuple[int, int]]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PART: Final = "part string, rows bigint"
+AGAIN: Final = "start the query again: a batch is published whole or not at all"
+"""What to do when the disk was full."""
 
 
 class Seat(NamedTuple):
@@ -111,7 +113,15 @@ def staged(df: DataFrame, held: Seat, extent: Extent, store: Store) -> Staged:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _part(batches, store)
 
-    found: list[Any] = df.mapInArrow(run, PART).collect()
+    try:
+        found: list[Any] = df.mapInArrow(run, PART).collect()
+    except Exception as error:
+        from pares.spark.reading import as_raised
+
+        raised = as_raised(error)  # of an executor there is only what it said
+        if raised is None or raised is error:
+            raise
+        raise raised from error
     parts = tuple(sorted(row["part"] for row in found))
     return Staged(held, extent, tuple(df.columns), parts, sum(row["rows"] for row in found))
 

@@ -19,7 +19,8 @@ from pares.core.errors import ConfigError, ParesError, Stale
 from pares.fence.base import Held
 from pares.fence.file import Commit, FileFence
 from pares.fence.file import Store as ManifestStore
-from pares.spark.sinks.base import Incomplete, Seat, Staged, staged
+from pares.spark.host.room import room
+from pares.spark.sinks.base import AGAIN, Incomplete, Seat, Staged, staged
 from pares.spark.sinks.extents import Extent, Published, follows
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class ParquetSink:
     def open(self, held: Seat) -> None:
         newest = self.fence.last(held.role, held.seat)
         if newest is None or newest.token != held.token:
-            self.fence.commit(held, {_LAST: None if newest is None else newest.payload.get(_LAST)})
+            with room(self.fence.folder, AGAIN):
+                self.fence.commit(held, {_LAST: None if newest is None else newest.payload.get(_LAST)})
         self.fence.sweep(held.role, held.seat)
 
     def last(self, held: Seat) -> Published | None:
@@ -62,7 +64,8 @@ class ParquetSink:
         area = str(self.fence.stage(held))
 
         def write(part: str, batches: Iterable[pa.RecordBatch]) -> int:
-            return _write(f"{area}/{part}.parquet", batches)
+            with room(area, AGAIN):
+                return _write(f"{area}/{part}.parquet", batches)
 
         with self._swept(held):
             found = staged(df, held, extent, write)
@@ -94,7 +97,8 @@ class ParquetSink:
     def _swept(self, held: Seat) -> Generator[None, None, None]:
         """A later term may sweep files away while this one works with them: then it is that which is told."""
         try:
-            yield
+            with room(self.fence.folder, AGAIN):
+                yield
         except Exception:
             self.fence.check(held)
             raise

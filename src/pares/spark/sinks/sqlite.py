@@ -8,7 +8,8 @@ the guard's watchdog, say); a database with a server ends such a transaction by 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError
 from pares.fence.sql import SqlFence
-from pares.spark.sinks.base import Seat, Store
+from pares.spark.host.room import room
+from pares.spark.sinks.base import AGAIN, Seat, Store
 from pares.spark.sinks.sql import STAGED, SqlSink, quoted_column
 from pares.spark.sinks.values import as_json, values
 
@@ -66,9 +68,15 @@ class SqliteSink(SqlSink):
         head = (self.fence.group or "", *held)
 
         def write(part: str, batches: Iterable[pa.RecordBatch]) -> int:
-            return _write(file, staging, timeout, (*head, part), batches)
+            with room(file, AGAIN):
+                return _write(file, staging, timeout, (*head, part), batches)
 
         return write
+
+    @contextmanager
+    def transaction(self) -> Generator[Any, None, None]:
+        with room(self.file, AGAIN), super().transaction() as connection:
+            yield connection
 
     def _has(self, connection: Any, name: str) -> bool:
         query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"

@@ -1,0 +1,92 @@
+"""An archive of Spark's classes, from which its JVM starts in a fraction of the time: class data sharing for applications.
+
+A JVM loads and checks some ten thousand classes before it answers a first query. The first session of a kind has its JVM write
+what it has loaded to a file in the user's cache as it ends, and later ones map that file.
+
+Rules, each with what breaks without it:
+
+* An archive is named by all that it depends on: the Java and the time at which that was installed, the folder of Spark's jars,
+  pyspark's version, the collector. The JVM checks by itself that a file fits, and goes on without one that does not. [an
+  update of Java under an archive that is never made anew]
+* It is written under another name, and takes its own only once the JVM has ended well. [a second session that maps half a file]
+* Nothing here is ever an error: without a folder that can be written, or with a Java that can't do it, the start takes as long
+  as it took before. [an audit that fails for want of a cache]
+* A writing that did not come to its end is not tried again for a day, and what it left is removed then. [each audit on a slow
+  machine waits at its end for what it never gets]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from pares.spark.java import JavaHome
+
+WRITING_SECONDS: Final = 30.0
+"""How long the end of a session that writes an archive is waited for."""
+_AGAIN_SECONDS: Final = 86_400.0
+_ENDING: Final = ".jsa"
+_DRAFT: Final = "-draft"
+
+
+class Archive:
+    """The archive for one kind of session: read if it is there, else written, if it can be."""
+
+    def __init__(self, java: JavaHome, jars: Path, version: str) -> None:
+        self.place = self._draft = None
+        with contextlib.suppress(OSError):
+            from platformdirs import user_cache_path
+
+            folder = user_cache_path("pares", appauthor=False)
+            place = folder / f"spark-{_kind(java, jars, version)}{_ENDING}"
+            if place.exists():
+                self.place = place
+            elif (draft := _begun(place)) is not None:
+                self._draft, self.place = draft, place
+
+    @property
+    def writing(self) -> bool:
+        return self._draft is not None
+
+    def option(self) -> str:
+        """What the JVM is told; nothing where there is no archive to be had."""
+        if self.place is None:
+            return ""
+        if self._draft is not None:
+            return f' "-XX:ArchiveClassesAtExit={self._draft}"'
+        return f' "-XX:SharedArchiveFile={self.place}"'
+
+    def ended(self, *, well: bool) -> None:
+        """The JVM that was told to write it is gone; `well`: by itself, and with success."""
+        if self._draft is None or self.place is None:
+            return
+        draft, self._draft = self._draft, None
+        # What is not whole stays as it is, as the mark that it was tried.
+        with contextlib.suppress(OSError):
+            if well and draft.stat().st_size > 0:
+                os.replace(draft, self.place)
+
+
+def _begun(place: Path) -> Path | None:
+    """Where to write the archive; None if another session does so now, or has not come to the end of it lately."""
+    draft = place.with_name(place.name.removesuffix(_ENDING) + _DRAFT + _ENDING)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if time.time() - draft.stat().st_mtime < _AGAIN_SECONDS:
+            return None
+        draft.unlink()
+    except FileNotFoundError:
+        pass
+    # Made by this process alone, of several that begin at once. The JVM replaces the file.
+    with draft.open("xb"):
+        return draft
+
+
+def _kind(java: JavaHome, jars: Path, version: str) -> str:
+    binary, home = java.java.resolve(), java.home.resolve()
+    told = (home, java.version, binary, binary.stat().st_mtime_ns, jars.resolve(), jars.stat().st_mtime_ns, version)
+    return hashlib.sha256(repr(tuple(map(str, told))).encode()).hexdigest()[:16]

@@ -1,0 +1,129 @@
+"""The archive of Spark's classes: made once, used afterwards, and never in anybody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scribe import story
+
+from pares.spark.host.archive import Archive
+from pares.spark.java import JavaHome
+
+ASKED = """
+from pares.spark.session import log_tail, session
+spark = session()
+assert spark.range(1000).selectExpr("sum(id) AS n").toArrow().to_pylist() == [{"n": 499500}]
+print(spark.conf.get("spark.driver.extraJavaOptions"))
+"""
+AUDITED = """
+import sys
+from pares.cli import main
+sys.argv[1:] = ["audit", "--json", "--engine", "spark", "--group", "g", "--ledger", sys.argv[1]]
+try:
+    main()
+finally:
+    assert "pyspark" in sys.modules
+    assert "pandas" not in sys.modules
+"""
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> JavaHome:
+    home = tmp_path / "java home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("a Java")
+    return JavaHome(home, 17, "here")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "pares"
+
+
+def _draft(cache: Path) -> Path:
+    (draft,) = cache.glob("*-draft.jsa")
+    return draft
+
+
+def test_it_is_written_once_and_then_read(java: JavaHome, cache: Path) -> None:
+    first = Archive(java, java.home, "4.2.0")
+    assert first.writing
+    assert first.option() == f' "-XX:ArchiveClassesAtExit={_draft(cache)}"'
+    assert Archive(java, java.home, "4.2.0").option() == "", "another session that begins meanwhile goes without"
+    _draft(cache).write_bytes(b"classes")
+    first.ended(well=True)
+    later = Archive(java, java.home, "4.2.0")
+    assert not later.writing
+    assert later.option() == f' "-XX:SharedArchiveFile={later.place}"'
+    assert later.place is not None
+    assert later.place.read_bytes() == b"classes"
+    later.ended(well=True)
+    assert [path.name for path in cache.iterdir()] == [later.place.name]
+
+
+def test_one_that_fits_no_longer_is_made_anew(java: JavaHome, cache: Path) -> None:
+    first = Archive(java, java.home, "4.2.0")
+    _draft(cache).write_bytes(b"classes")
+    first.ended(well=True)
+    assert Archive(java, java.home, "4.3.0").writing
+    os.utime(java.java, ns=(1, 1))
+    assert Archive(java, java.home, "4.2.0").writing
+
+
+@pytest.mark.parametrize("left", [b"", b"half"])
+def test_what_did_not_come_to_its_end_is_tried_again_after_a_day(java: JavaHome, cache: Path, left: bytes) -> None:
+    first = Archive(java, java.home, "4.2.0")
+    _draft(cache).write_bytes(left)
+    first.ended(well=not left)
+    assert Archive(java, java.home, "4.2.0").option() == ""
+    before = time.time() - 2 * 86_400
+    os.utime(_draft(cache), (before, before))
+    assert Archive(java, java.home, "4.2.0").writing
+    assert _draft(cache).read_bytes() == b""
+
+
+def test_without_a_folder_for_it_there_is_none(java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no folder").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no folder"))
+    archive = Archive(java, java.home, "4.2.0")
+    assert (archive.option(), archive.writing) == ("", False)
+    archive.ended(well=True)
+
+
+def _run(code: str, cache: Path, *arguments: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=800,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_a_session_makes_one_and_the_next_one_starts_from_it(tmp_path: Path) -> None:
+    assert "ArchiveClassesAtExit" in _run(ASKED, tmp_path)
+    made = list((tmp_path / "pares").glob("spark-*.jsa"))
+    if made and made[0].name.endswith("-draft.jsa"):
+        pytest.skip("this Java has no classes of its own to build upon, or was not done in time")
+    (place,) = made
+    assert place.stat().st_size > 10 << 20
+    assert f"SharedArchiveFile={place}" in _run(ASKED, tmp_path)
+    place.write_bytes(place.read_bytes()[: 1 << 20])
+    assert f"SharedArchiveFile={place}" in _run(ASKED, tmp_path), "what is no archive is passed over"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_an_audit_does_not_import_pandas_on_the_drivers_way(tmp_path: Path) -> None:
+    url = story(5, roles=5, steps=60).save(tmp_path / "l.db")
+    assert '"engine": "spark"' in _run(AUDITED, tmp_path / "cache", url)
