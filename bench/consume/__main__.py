@@ -46,7 +46,7 @@ def told(name: str, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def main() -> None:
-    from bench.sections import table
+    from bench.__main__ import table
 
     parser = argparse.ArgumentParser(
         prog="python -m bench.consume", description="Measures consumers beside their peers, on a Kafka that it starts."
