@@ -65,6 +65,7 @@ TIMELESS = (
     "tests/sim/",
     "tests/spark/",
     "tests/bench/test_bench_command",
+    "tests/bench/test_bench_crowd",
     "tests/bench/test_bench_demo_picture",
     "tests/bench/test_bench_page",
     "tests/chaos/test_chaos_judge",

@@ -59,6 +59,7 @@ class Runner:
         self.wake = self.turn = 0
         self.beliefs: dict[Any, list[int]] = {}
         self.inbox: deque[Any] = deque()
+        self.trip: Callable[[], int] = lambda: TRIP
         self._begin()
         self._rounds = self._run()
 
@@ -182,7 +183,7 @@ class Runner:
         for append in appends:
             yield "work", APPEND + self.written * len(append.payloads)
             if self.machine.book is not None:
-                yield "rest", self.machine.now + TRIP
+                yield "rest", self.machine.now + self.trip()
             yield from self._step(ev.Acked(append.ticket, self.machine.append(self, append)))
         return bool(appends)
 

@@ -6,13 +6,12 @@ of the group, or sorted by the interpreter itself, is the allowance above twice.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
+from core_steps import steps
 
 from pares.core.claims.duties import Rings, to_watch, turn
 from pares.core.claims.placement import Targets, place
@@ -26,25 +25,6 @@ from pares.core.wire.world import World
 
 ABOUT_TWICE = 2.2
 ABOUT_THE_SAME = 1.2
-
-
-def steps(work: Callable[[], object]) -> int:
-    """How many instructions it takes."""
-    count = 0
-
-    def each(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return each
-
-    before = sys.gettrace()
-    sys.settrace(each)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 class Crowd:

@@ -6,8 +6,11 @@ with ten thousand roles.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from core_machine import Machine
+from core_steps import steps
 
 from pares.core.claims.protocol import Stage
 from pares.core.wire.reader import WINDOW
@@ -71,3 +74,28 @@ def test_r10_hundreds_that_come_at_once_to_an_old_log_read_from_a_snapshot_on() 
     read = max(member.has_read for member in joiners)
     assert read <= WINDOW + len(machine.log) - began, "they look for it near the end, and read on from its place"
     assert machine.led == machine.roles
+
+
+def steps_of_a_beat(roles: int) -> float:
+    """What a member does from one record of its own to the next, in calm; it holds a twentieth of the roles."""
+    machine = Machine(20, roles, shared=True)
+    machine.run(8)
+    member, before, taken = machine.members[0], len(machine.log), list[int]()
+    assert member.leads == roles // 20
+    real = member.core.step
+
+    def counted(event: Any, now: int) -> list[Any]:
+        found: list[Any] = []
+        taken.append(steps(lambda: found.extend(real(event, now))))
+        return found
+
+    member.core.step = counted  # type: ignore[method-assign]
+    machine.run(2)
+    beats = sum(member.core.me.encode() in payload for _, _, payload in machine.log[before:])
+    return sum(taken) / beats
+
+
+def test_r18_what_a_member_holds_hardly_makes_it_slower() -> None:
+    """So it wins nothing by holding less: a slow one gives up everything at once."""
+    few, many = steps_of_a_beat(20), steps_of_a_beat(1000)
+    assert (many - few) / 49 < 400
