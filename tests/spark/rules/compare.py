@@ -105,7 +105,7 @@ def judge(
     struck = spark.createDataFrame([*faults], "at_ms bigint, member string, fault string")
     parts: list[str] = []
     for number, mutant in enumerate(mutants):
-        sql = text(mutant.rule)
+        sql = text(f"queries/{mutant.rule}")
         assert mutant.what in sql, mutant
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
     with tables.interpreted(spark, short=True):
