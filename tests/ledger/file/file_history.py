@@ -250,12 +250,13 @@ class History:
 
     def _again(self, ask: Callable[[], Any]) -> Any:
         """Its answer, once no segment is trimmed away while it looks."""
-        for _ in range(20):
+        for left in reversed(range(20)):
             try:
                 return ask()
-            except LedgerUnavailable as error:
-                last = error
-        raise last
+            except LedgerUnavailable:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     def _trims(self, path: Path) -> None:
         with closing(opened(path, segment=SEGMENT)) as ledger:

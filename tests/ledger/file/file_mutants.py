@@ -90,7 +90,7 @@ def _counted_twice() -> list[Patch]:
 
     def early(self: Segment, at: int, line: bytes, had: int) -> bool:
         over = take(self, at, line, had)
-        if over and self.next == self.end and self.count:
+        if over and self.next is not None and self.next == self.end and self.count:
             self.next -= 1
         return over
 

@@ -17,7 +17,7 @@ from pares.sim.world.logs.ledger import SimLedger
 from pares.sim.world.logs.link import Flight, Link, Weather
 from pares.sim.world.logs.shared import SharedLog
 from pares.sim.world.process import Process
-from pares.sim.world.scheduler import Scheduler
+from pares.sim.world.seam import Ground
 
 WHOLE: Final = dict.fromkeys(("copied", "split", "torn"), 0.0)
 """What a transaction is spared."""
@@ -26,7 +26,7 @@ WHOLE: Final = dict.fromkeys(("copied", "split", "torn"), 0.0)
 class Together(Link):
     """The way of one call: the ways to its partitions, each with what is to land there. It is cut where one of them is."""
 
-    def __init__(self, world: Scheduler, ways: Sequence[tuple[Link, bytes]], rng: Random, weather: Weather) -> None:
+    def __init__(self, world: Ground, ways: Sequence[tuple[Link, bytes]], rng: Random, weather: Weather) -> None:
         super().__init__(world, ways[0][0].log, rng, msgspec.structs.replace(weather, **WHOLE))
         self._ways = ways
 
