@@ -2,8 +2,8 @@
 
 They start, settle, live for ten sessions, half of them die in one instant, the others settle, and as many come (R13, R18, R20,
 R23). Steps take no time and an append takes 2 ms, so virtual times, records and moves are the same on any machine. Each member
-reads up to the end of the log before it acts, so all of them share one fold (`tests/core/core_shared.py`): with a world for
-each, a thousand members with ten thousand roles would need some 11 GB for worlds alone.
+reads up to the end of the log before it acts, so they share one fold (`tests/core/core_shared.py`): with a world for each, a
+thousand members with ten thousand roles would need some 11 GB for worlds alone.
 """
 
 from __future__ import annotations
