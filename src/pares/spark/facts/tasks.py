@@ -2,7 +2,7 @@
 and the state that it comes to.
 
 A task reads from the ledger itself, so nothing is moved between workers, and the ranges of one log partition are read and
-folded at once. Its last row is the state (`STATE`), for the driver, which joins the ranges (`joined`).
+folded at once. One of its rows is the state (`STATE`), for the driver, which joins the ranges (`joined`).
 """
 
 from __future__ import annotations
