@@ -62,7 +62,7 @@ class Asked(dict[Any, Any]):
 
 
 def test_the_sums_of_one_group_are_found_without_a_look_at_the_others() -> None:
-    sums = {"gaps": Asked({f"g{n}": [n] for n in range(1000)} | {None: [-1]})}
+    sums: dict[str, Any] = {"gaps": Asked({f"g{n}": [n] for n in range(1000)} | {None: [-1]})}
     assert of_sums(sums, "g7") == {"gaps": [7, -1]}
     assert of_sums(sums, "nobody") == {"gaps": [-1]}
 
