@@ -29,7 +29,8 @@ def member(ledger: str, name: ProtocolName) -> pares.Member:
     """A member of group "g" for role "x" that runs this protocol, and soon leads."""
     if not TRAITS[name].on_log:
         return pares.Member(ledger, group="g", roles="x", protocol=CALLING)
-    return pares.Member(ledger, group="g", roles="x", **QUICK, **({} if name == USUAL.name else {"protocol": name}))
+    named: dict[str, Any] = {} if name == USUAL.name else {"protocol": name}
+    return pares.Member(ledger, group="g", roles="x", **QUICK, **named)
 
 
 def test_the_registry_has_each_name_once() -> None:
@@ -57,7 +58,7 @@ def test_each_part_is_where_the_registry_says(name: ProtocolName, part: Part) ->
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_group_is_observed_by_what_its_protocol_names(name: ProtocolName, memory: str) -> None:
-    listened = {} if TRAITS[name].on_log else {"protocol": name}
+    listened: dict[str, Any] = {} if TRAITS[name].on_log else {"protocol": name}
     with member(memory, name), pares.Observer(memory, group="g", **listened) as observer:
         until(lambda: observer.leader("x"), "its leader is seen")
         watch: Any = observer._watch  # pyright: ignore[reportPrivateUsage]
