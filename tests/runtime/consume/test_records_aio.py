@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from consume_tools import Topic
 from runtime_tools import CALM
 
+import pares
 from pares.runtime import aio
 
 
@@ -82,6 +85,67 @@ def test_c10_one_that_raises_is_tried_again_and_one_that_is_cancelled_is_given_o
     assert (0, 2) in calls
     assert (2, 2) in calls
     assert len(calls) <= 6
+
+
+def test_c10_a_failure_that_waits_for_a_thread_is_said_though_its_task_is_cancelled(memory: str) -> None:
+    """One thread for all, and that one waits for the next record."""
+    topic = Topic()
+    topic.append("a")
+    raised = asyncio.Event()
+    calls: list[int] = []
+
+    async def handle(item: Any) -> None:
+        calls.append(item.deliveries)
+        if item.deliveries == 1:
+            raised.set()
+            raise ValueError("not yet")
+
+    async def main() -> None:
+        async with made(memory, topic, concurrency=2, order="none", backoff=0.02) as consumer:
+            asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+            running = asyncio.create_task(consumer.run(handle))
+            await asyncio.wait_for(raised.wait(), 30)
+            for _ in range(3):
+                await asyncio.sleep(0)  # the failure is to be said, and the only thread is not free
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            again = asyncio.create_task(consumer.run(handle))
+            async with asyncio.timeout(60):
+                while await consumer.lag():
+                    await asyncio.sleep(0.01)
+            again.cancel()
+            await asyncio.gather(again, return_exceptions=True)
+
+    asyncio.run(main())
+    assert calls == [1, 2]
+
+
+def test_a_handler_that_is_cancelled_before_it_has_begun_ends_its_record_alone(
+    memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim was lost between the record's coming and the handler's first step."""
+    topic = Topic()
+    topic.append(*"ab")
+    begun: list[int] = []
+
+    async def handle(item: Any) -> None:
+        begun.append(item.offset)
+
+    async def main() -> None:
+        async with made(memory, topic, concurrency=1, order="none") as consumer:
+            lost = [True]
+            with monkeypatch.context() as patch:
+                patch.setattr(pares.Consumer, "is_lost", lambda self, item: bool(lost) and lost.pop())
+                running = asyncio.create_task(consumer.run(handle))
+                async with asyncio.timeout(60):
+                    while await consumer.lag():
+                        await asyncio.sleep(0.01)
+                        assert not running.done(), running
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+    assert sorted(set(begun)) == [0, 1]
 
 
 def test_a_handler_that_has_outlived_its_claim_is_cancelled(memory: str) -> None:

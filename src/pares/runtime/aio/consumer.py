@@ -128,8 +128,11 @@ class Consumer:
                 else:
                     await asyncio.wait(tasks, timeout=STEP, return_when=asyncio.FIRST_COMPLETED)
                 for task in [task for task in tasks if task.done()]:
-                    del tasks[task]
-                    task.result()
+                    item = tasks.pop(task)
+                    if task.cancelled():
+                        self._cancelled(item)
+                    else:
+                        task.result()
                 for task, item in tasks.items():
                     if consumer.is_lost(item):
                         task.cancel()
@@ -140,21 +143,31 @@ class Consumer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for task, item in tasks.items():
+                if task.cancelled():
+                    self._cancelled(item)
 
     async def _handle(self, handler: Callable[[Item], Awaitable[object]], item: Item) -> None:
         consumer = self._consumer
         try:
             await handler(item)
         except asyncio.CancelledError:
-            if consumer.is_lost(item):
-                item.done()  # which says that it has outlived its claim
-            else:
-                consumer.put_back_record(item, seen=True)
+            self._cancelled(item)
         except Exception as error:
-            await asyncio.to_thread(failed, consumer, item, error)
+            # On a thread, and to its end: a call that still waits for a thread when this task is cancelled would never be made,
+            # and the record would be this consumer's for ever.
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(asyncio.to_thread(failed, consumer, item, error))
         else:
             if not item.settled:
                 item.done()
+
+    def _cancelled(self, item: Item) -> None:
+        """Its handler was, perhaps before it had begun."""
+        if self._consumer.is_lost(item):
+            item.done()  # which says that it has outlived its claim
+        else:
+            self._consumer.put_back_record(item, seen=True)
 
     def claims(self, *, all: bool = False) -> list[Claim]:
         """As `pares.Consumer.claims`."""
