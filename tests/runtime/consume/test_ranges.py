@@ -157,6 +157,22 @@ def test_c8_what_retention_took_of_a_range_is_skipped_and_reported(make: Make) -
     assert any("has lost 10 to 15" in problem for problem in consumer.health().problems)
 
 
+def test_a_term_that_ends_while_it_is_fed_claims_nothing_and_breaks_nothing(make: Make) -> None:
+    topic = Topic()
+    topic.append(*map(str, range(10)))
+    consumer = ranged(make, topic, slots=1)
+    worker = Worker(consumer)
+    until(lambda: len(worker.seen) == 10, "all of it")
+    feeder = consumer._feeder
+    (tenancy,) = feeder.tenancies.values()
+    consumer.close()
+    worker.join()
+    assert tenancy.ranges is not None
+    tenancy.ranges.runs.clear()  # another one would be due
+    assert feeder._ranging.upto(tenancy, [tenancy]) is None
+    assert worker.error is None
+
+
 def test_c8_a_topic_that_has_lost_its_end_is_reported(make: Make) -> None:
     topic = Topic()
     topic.append(*map(str, range(10)))

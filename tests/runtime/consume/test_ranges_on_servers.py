@@ -27,8 +27,8 @@ def stream(request: pytest.FixtureRequest) -> tuple[str, str]:
     server: Any = request.getfixturevalue(request.param)
     where, name = server.url.rpartition("/")[0], f"work-{uuid.uuid4().hex[:8]}"
     with closing(pares.open(f"{where}/{name}")) as ledger:
-        for first in range(0, MANY, 1000):
-            ledger.append_many([b"%d" % number for number in range(first, first + 1000)])
+        for first in range(0, MANY, 100):
+            ledger.append_many([b"%d" % number for number in range(first, first + 100)])
     return where, name
 
 
@@ -47,7 +47,7 @@ def test_c11_c12_consumers_of_one_partition_read_on_mostly_and_each_record_is_gi
         ]
         until(lambda: all(len(each.claims()) == 2 for each in consumers), "each has its slots")
         workers = [Worker(each) for each in consumers]
-        until(lambda: sum(len(worker.seen) for worker in workers) >= MANY, "all is given out")
+        until(lambda: sum(len(worker.seen) for worker in workers) >= MANY, "all is given out", within=120)
         assert sorted(at for worker in workers for at in worker.offsets()) == list(range(MANY))
         until(lambda: [each.lag() for each in consumers] == [0, 0], "all is done")
         seeks = [source.seeks for source in sources if isinstance(source, KafkaSource)]

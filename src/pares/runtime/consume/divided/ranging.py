@@ -83,13 +83,15 @@ class Ranging:
         return tenancy.ranges is None and tenancy.progress.next <= max(ends, default=-1)
 
     def _claims(self, tenancy: Tenancy, all: Iterable[Tenancy]) -> bool:
-        """Whether it is the slot that claims ranges, of those that this consumer has of its partition."""
+        """Whether it is the slot that claims ranges, of those that this consumer has of its partition. None is when
+        their terms have ended since this round began."""
         whole = tenancy.partition.whole
-        return tenancy.partition == min(
+        mine = (
             other.partition
             for other in all
             if other.partition.whole == whole and other.ranges is not None and other.term
         )
+        return tenancy.partition == min(mine, default=None)
 
     def _ask(self, tenancy: Tenancy, sizes: Sizes) -> None:
         now, role = self._host.now(), tenancy.role
