@@ -9,6 +9,8 @@ Rules, each with what breaks without it:
   pyspark's version, the collector. The JVM checks by itself that a file fits, and goes on without one that does not. [an
   update of Java under an archive that is never made anew]
 * It is written under another name, and takes its own only once the JVM has ended well. [a second session that maps half a file]
+* Its name says how long it is; one of another length is removed. [a JVM looks at the head of a file that was cut short, maps
+  the rest, and dies of it]
 * Nothing here is ever an error: without a folder that can be written, or with a Java that can't do it, the start takes as long
   as it took before. [an audit that fails for want of a cache]
 * A writing that did not come to its end is not tried again for a day, and what it left is removed then. [each audit on a slow
@@ -37,16 +39,17 @@ class Archive:
     """The archive for one kind of session: read if it is there, else written, if it can be."""
 
     def __init__(self, java: JavaHome, jars: Path, version: str) -> None:
-        self.place = self._draft = None
+        self.place: Path | None = None
+        """The archive that is there."""
+        self._draft: Path | None = None
         with contextlib.suppress(OSError):
             from platformdirs import user_cache_path
 
             folder = user_cache_path("pares", appauthor=False)
-            place = folder / f"spark-{_kind(java, jars, version)}{_ENDING}"
-            if place.exists():
-                self.place = place
-            elif (draft := _begun(place)) is not None:
-                self._draft, self.place = draft, place
+            self._name = f"spark-{_kind(java, jars, version)}"
+            self.place = _whole(folder, self._name)
+            if self.place is None:
+                self._draft = _begun(folder / f"{self._name}{_DRAFT}{_ENDING}")
 
     @property
     def writing(self) -> bool:
@@ -54,27 +57,33 @@ class Archive:
 
     def option(self) -> str:
         """What the JVM is told; nothing where there is no archive to be had."""
-        if self.place is None:
-            return ""
         if self._draft is not None:
             return f' "-XX:ArchiveClassesAtExit={self._draft}"'
-        return f' "-XX:SharedArchiveFile={self.place}"'
+        return "" if self.place is None else f' "-XX:SharedArchiveFile={self.place}"'
 
     def ended(self, *, well: bool) -> None:
         """The JVM that was told to write it is gone; `well`: by itself, and with success."""
-        if self._draft is None or self.place is None:
+        if self._draft is None:
             return
         draft, self._draft = self._draft, None
         # What is not whole stays as it is, as the mark that it was tried.
         with contextlib.suppress(OSError):
-            if well and draft.stat().st_size > 0:
-                os.replace(draft, self.place)
+            if well and (size := draft.stat().st_size) > 0:
+                os.replace(draft, draft.with_name(f"{self._name}-{size}{_ENDING}"))
 
 
-def _begun(place: Path) -> Path | None:
+def _whole(folder: Path, name: str) -> Path | None:
+    """The archive of that name that is as long as it says."""
+    for path in folder.glob(f"{name}-[0-9]*{_ENDING}"):
+        if path.stem.rpartition("-")[2] == str(path.stat().st_size):
+            return path
+        path.unlink()
+    return None
+
+
+def _begun(draft: Path) -> Path | None:
     """Where to write the archive; None if another session does so now, or has not come to the end of it lately."""
-    draft = place.with_name(place.name.removesuffix(_ENDING) + _DRAFT + _ENDING)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    draft.parent.mkdir(parents=True, exist_ok=True)
     try:
         if time.time() - draft.stat().st_mtime < _AGAIN_SECONDS:
             return None
