@@ -176,3 +176,34 @@ def test_a_partition_goes_to_nobody_while_who_leaves_is_still_at_work_on_it(memo
     moving.join(PATIENCE)
     assert not moving.is_alive()
     ledger.close()
+
+
+def test_a_log_that_was_begun_anew_assigns_by_smaller_tokens_and_late_notices_count_no_more(memory: str) -> None:
+    told: list[tuple[str, list[int]]] = []
+    ledger = pares.open(memory)
+    place = ClaimsGroup(ledger, contends(pares.Member)).join(
+        "g",
+        1,
+        lambda numbers: told.append(("assigned", [*numbers])),
+        lambda numbers: told.append(("revoked", [*numbers])),
+        lambda numbers: told.append(("lost", [*numbers])),
+    )
+    end = stopwatch() + int(PATIENCE * 1e9)
+    while not told and stopwatch() < end:
+        place.poll(0.05)
+    ((_, token),) = place._held.items()  # pyright: ignore
+    told.clear()
+
+    def hear(kind: type[pares.Acquired | pares.Fenced], number: int) -> None:
+        place._told(kind("0", 0, number, "", time.time()))  # pyright: ignore
+        place.poll()
+
+    hear(pares.Fenced, token)
+    hear(pares.Acquired, token - 1000)
+    assert told == [("lost", [0]), ("assigned", [0])], "it is another log's, and this member's"
+    hear(pares.Fenced, token - 1000)
+    hear(pares.Fenced, token - 900)
+    hear(pares.Acquired, token - 900)
+    assert told[2:] == [("lost", [0])], "it was over before it was told"
+    place.leave()
+    ledger.close()

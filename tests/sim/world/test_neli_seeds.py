@@ -22,6 +22,19 @@ def test_clean_seeds_keep_every_promise(protocol: str) -> None:
     assert sum(outcome.records for outcome in outcomes) > 100 * len(CLEAN), "nothing happened in these seeds"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "seed"),
+    [
+        ("nele", 334),  # a log that was begun anew gives smaller tokens than the one before it
+        ("nele", 1297),  # what was to befall an announcement of the storm befell one of the calm
+        ("nele", 1446),  # the only member that runs has been refused, and can lead nothing
+    ],
+)
+def test_seeds_that_once_broke_a_promise_keep_it(protocol: str, seed: int) -> None:
+    outcome = perform(seed, protocol=protocol)
+    assert not outcome.broken, outcome.what
+
+
 def test_partitions_are_shared_out_both_ways() -> None:
     plans = [draw(protocol, seed) for protocol in MODES for seed in CLEAN]
     assert {plan.native for plan in plans} == {True, False}

@@ -108,8 +108,9 @@ class ClaimsMembership:
         self._come = host.condition()
         self._held: dict[int, int] = {}
         """partition -> token, of what the user was told that it has."""
-        self._ended: dict[int, int] = {}
-        """partition -> the greatest token that is known to be over."""
+        self._over: deque[tuple[int, int]] = deque(maxlen=256)
+        """(partition, token) of what was over before the user was told of it: an assignment that comes late counts no more. By
+        their tokens alone none can be told to be late: those of a log that was begun anew may be smaller."""
         self._left = False
         self._given_up = False
         """Set on leaving, once all partitions are given up: no later notice is queued, and none is waited for."""
@@ -234,16 +235,17 @@ class ClaimsMembership:
 
     def _serve_some(self, kind: str, calls: list[_Call]) -> None:
         if kind == "assigned":
-            fresh = {c.number: c.token for c in calls if c.token > self._ended.get(c.number, -1)}
+            fresh = {c.number: c.token for c in calls if (c.number, c.token) not in self._over}
             self._held |= fresh
             if fresh:
                 self._on_assigned(sorted(fresh))
             return
         (call,) = calls
-        self._ended[call.number] = max(call.token, self._ended.get(call.number, -1))
         if self._held.get(call.number) == call.token:
             del self._held[call.number]
             (self._on_revoked if kind == "revoked" else self._on_lost)([call.number])
+        else:
+            self._over.append((call.number, call.token))
 
     # On the threads of the member's barriers -----------------------------------------------------------------------------
 

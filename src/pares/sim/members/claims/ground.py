@@ -111,6 +111,8 @@ class Ground(Stage):
         if user.ledger is not None:
             user.ledger.weather = fair(user.weather)
             user.ledger.heal()
+            for link in user.ledger.links:
+                link.fates.clear()
 
     # How it goes -------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,7 @@ class NeliGround(Ground):
             user.member.id
             for user in self.own
             if self.able(user, well_for)
+            and not user.stopped
             and self.quick(user)
             and not any(held.seat[:2] == (self.group, role) for held in self.sight.of_process(user.process))
         ]
