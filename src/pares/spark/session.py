@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
-from pares.spark.host.lean import without_pandas
 from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
@@ -271,7 +270,6 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tu
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    without_pandas()
     java = require_java()
     # It writes each failed query to the console, on its way to the caller, which is told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
@@ -289,9 +287,6 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tu
             context = SparkContext(conf=conf, gateway=gateway)
             return SparkSession(context), archive
     except Exception as error:
-        if archive is not None and archive.reading and SparkContext._gateway is None:
-            archive.drop()
-            return _start(app, folder, log, settings)
         said = _tail(log, _LOG_LINES) or str(error)
         raise CapabilityError(
             f"Spark did not start with Java {java.version} at {java.home} (from {java.source}).\n"

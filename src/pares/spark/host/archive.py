@@ -32,26 +32,24 @@ WRITING_SECONDS: Final = 30.0
 """How long the end of a session that writes an archive is waited for."""
 _AGAIN_SECONDS: Final = 86_400.0
 _ENDING: Final = ".jsa"
-_DRAFT: Final = "-draft.jsa"
+_DRAFT: Final = "-draft"
 
 
 class Archive:
     """The archive for one kind of session: read if it is there, else written, if it can be."""
 
     def __init__(self, java: JavaHome, jars: Path, version: str) -> None:
-        self._place: Path | None = None
+        self.place: Path | None = None
+        """The archive that is there."""
         self._draft: Path | None = None
         with contextlib.suppress(OSError):
             from platformdirs import user_cache_path
 
-            stem = user_cache_path("pares", appauthor=False) / f"spark-{_kind(java, jars, version)}"
-            self._place = _there(stem) or _finished(stem)
-            if self._place is None:
-                self._draft = _begun(stem)
-
-    @property
-    def reading(self) -> bool:
-        return self._place is not None
+            folder = user_cache_path("pares", appauthor=False)
+            self._name = f"spark-{_kind(java, jars, version)}"
+            self.place = _whole(folder, self._name)
+            if self.place is None:
+                self._draft = _begun(folder / f"{self._name}{_DRAFT}{_ENDING}")
 
     @property
     def writing(self) -> bool:
@@ -61,60 +59,31 @@ class Archive:
         """What the JVM is told; nothing where there is no archive to be had."""
         if self._draft is not None:
             return f' "-XX:ArchiveClassesAtExit={self._draft}"'
-        return "" if self._place is None else f' "-XX:SharedArchiveFile={self._place}"'
+        return "" if self.place is None else f' "-XX:SharedArchiveFile={self.place}"'
 
     def ended(self, *, well: bool) -> None:
         """The JVM that was told to write it is gone; `well`: by itself, and with success."""
+        if self._draft is None:
+            return
         draft, self._draft = self._draft, None
         # What is not whole stays as it is, as the mark that it was tried.
-        if draft is not None and well:
-            with contextlib.suppress(OSError):
-                _put(draft)
-
-    def drop(self) -> None:
-        """No JVM has started from it."""
-        place, self._place = self._place, None
-        if place is not None:
-            with contextlib.suppress(OSError):
-                place.unlink()
+        with contextlib.suppress(OSError):
+            if well and (size := draft.stat().st_size) > 0:
+                os.replace(draft, draft.with_name(f"{self._name}-{size}{_ENDING}"))
 
 
-def _there(stem: Path) -> Path | None:
-    """The archive; one that is shorter or longer than when it was written is removed. [a JVM that maps half a file dies of it]"""
-    for place in stem.parent.glob(f"{stem.name}-[0-9]*{_ENDING}"):
-        if place.name == f"{stem.name}-{place.stat().st_size}{_ENDING}":
-            return place
-        place.unlink()
+def _whole(folder: Path, name: str) -> Path | None:
+    """The archive of that name that is as long as it says."""
+    for path in folder.glob(f"{name}-[0-9]*{_ENDING}"):
+        if path.stem.rpartition("-")[2] == str(path.stat().st_size):
+            return path
+        path.unlink()
     return None
 
 
-def _finished(stem: Path) -> Path | None:
-    """The archive that a JVM has finished when its session no longer waited for it."""
-    with contextlib.suppress(FileNotFoundError):
-        draft = _draft_of(stem)
-        if time.time() - draft.stat().st_mtime > WRITING_SECONDS:
-            return _put(draft)
-    return None
-
-
-def _put(draft: Path) -> Path | None:
-    """Gives the draft its name, with its size; None if it is not whole: a JVM writes the head last, where there is a hole before."""
-    with draft.open("rb") as file:
-        if not any(file.read(_MAGIC)):
-            return None
-    place = draft.with_name(f"{draft.name.removesuffix(_DRAFT)}-{draft.stat().st_size}{_ENDING}")
-    os.replace(draft, place)
-    return place
-
-
-def _draft_of(stem: Path) -> Path:
-    return stem.with_name(stem.name + _DRAFT)
-
-
-def _begun(stem: Path) -> Path | None:
+def _begun(draft: Path) -> Path | None:
     """Where to write the archive; None if another session does so now, or has not come to the end of it lately."""
-    draft = _draft_of(stem)
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    draft.parent.mkdir(parents=True, exist_ok=True)
     try:
         if time.time() - draft.stat().st_mtime < _AGAIN_SECONDS:
             return None
