@@ -11,7 +11,7 @@ from core_driver import WALL_US, A, Solo, once
 from pares.core.claims.duties import EAGER
 from pares.core.claims.protocol import Stage
 from pares.core.errors import ConfigError
-from pares.core.events import Lead, Live, Restart, Stop
+from pares.core.events import Follow, Lead, Live, Restart, Stop
 from pares.core.lease import MS, challenge_ns
 from pares.core.wire import forgetting
 from pares.core.wire import records as R
@@ -151,3 +151,19 @@ def test_r20_who_is_forgotten_before_it_has_read_its_own_join_begins_anew() -> N
     solo.run(0.2)
     assert isinstance(solo.ending, Restart)
     assert "no longer knows" in solo.ending.why
+
+
+def test_r12_a_member_begins_anew_in_a_log_that_somebody_has_begun_who_knew_nothing_of_its_world() -> None:
+    """Else it would live in a world in which nobody else is."""
+    solo = Solo("A")
+    solo.run(0.5)
+    assert solo.of(Lead)
+    base, last = solo.world.base, solo.world.last
+    solo.paper.genesis(base=base + 1, over=last - 1)
+    solo.tick()
+    assert solo.ending is None, "it knew of an earlier state of this world: the members refuse it"
+    solo.paper.genesis(base=base, over=solo.paper.end - 1)
+    solo.tick()
+    assert isinstance(solo.ending, Restart)
+    assert "knew nothing" in solo.ending.why
+    assert [follow.seat for follow in solo.of(Follow)] == [("A", 0)]
