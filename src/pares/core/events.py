@@ -83,6 +83,8 @@ class Tick(Struct, frozen=True, gc=False):
     """Time has passed: act. `wall_us` is the wall clock, which is written down and never decided by."""
 
     wall_us: int
+    heard: int | None = None
+    """All messages that came before this, by the stopwatch, have been given as `Received`; None: all that came before now."""
 
 
 class Acked(Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ from pares.core.allcall.election import Election
 from pares.core.allcall.freshness import Hearing
 from pares.core.allcall.messages import Call, Claim, encode
 from pares.core.allcall.protocol import AllCall
-from pares.core.events import Lead, Publish, Received, Tick
+from pares.core.events import Lead, PeerLost, Publish, Received, Tick
 from pares.core.lease import MS
 
 
@@ -95,6 +95,33 @@ def test_whoever_stood_still_takes_nobody_for_lost_before_a_beat() -> None:
     world.thaw("c")
     world.run(3)
     assert ("not heard", "b~1") in world.nodes["c"].peers
+
+
+def test_whoever_stands_still_again_in_that_beat_reads_first_what_waits_for_it() -> None:
+    """Silence is judged as of when nothing was left to read, however late it is by the stopwatch."""
+    me = AllCall(Settings("g", "me~1", 5, roles=("x",), heartbeat_ms=1000, lease_ms=3000), 0, 0)
+    lost: list[str] = []
+
+    def step(second: float, event: Received | Tick) -> None:
+        lost.extend(effect.member for effect in me.step(event, int(second * 1000) * MS) if isinstance(effect, PeerLost))
+
+    def call(n: int, second: float) -> Received:
+        sent = int(second * 1000)
+        return Received(encode(Call(1, "ping", "g", "peer~1", n, sent, 9, "ping", [], [])), sent * 1000)
+
+    step(1.0, call(1, 1.0))
+    step(9.0, Tick(9_000_000))  # it stood still for eight beats: the peer has one more
+    unread = call(2, 9.9)
+    step(10.3, Tick(10_300_000, heard=9_800 * MS))
+    assert lost == [], "and 1.3 beats more, with a call that waits for it"
+    step(10.3, unread)
+    step(10.3, Tick(10_300_000, heard=10_300 * MS))
+    assert lost == []
+    step(11.5, Tick(11_500_000))
+    step(12.9, Tick(12_900_000, heard=12_700 * MS))
+    assert lost == []
+    step(12.9, Tick(12_900_000, heard=12_850 * MS))
+    assert lost == ["peer~1"], "two and a half beats after its last call"
 
 
 def test_a_role_that_was_stepped_down_from_is_taken_back_if_nobody_else_can() -> None:

@@ -53,8 +53,9 @@ def test_c4_takes_written_ahead_share_an_append_and_are_given_out_only_when_read
     worker.join()
 
 
-@pytest.mark.parametrize("claim", ["partitions", "ranges", "keys"])
-@pytest.mark.parametrize("ahead", [1, 5])
+@pytest.mark.parametrize(
+    ("claim", "ahead"), [("partitions", 1), ("partitions", 5), ("ranges", 1), ("ranges", 5), ("keys", 0)]
+)
 def test_c4_nothing_comes_twice_while_consumers_come_and_go(url: str, claim: Any, ahead: int) -> None:
     """What one had taken ahead at its planned handover it works off; what it had when it closed is lost, and is bounded."""
     topic = Topic(partitions=2)
@@ -117,3 +118,7 @@ def test_c4_what_close_finds_taken_and_not_given_out_is_told(url: str) -> None:
 def test_ahead_is_checked(url: str) -> None:
     with pytest.raises(ConfigError, match="ahead"):
         Consumer(url, topics=[Topic()], ahead=101, **SETTINGS)
+    with pytest.raises(ConfigError, match=r"ahead is 2: .* leave ahead at 0, or give another claim than 'keys'"):
+        Consumer(url, topics=[Topic()], ahead=2, claim="keys", **SETTINGS)
+    with pytest.raises(ConfigError, match="ahead is 2: with delivery 'at-least-once' nothing is taken"):
+        Consumer(url, topics=[Topic()], ahead=2, **{**SETTINGS, "delivery": "at-least-once"})

@@ -42,6 +42,7 @@ CAUGHT: dict[str, tuple[int, str]] = {
     "clocks-divide": (0, "one leader among those who hear each other"),
     "leads-by-a-flag": (0, "claims are honoured"),
     "standstill-unnoticed": (0, "membership events are true"),
+    "silent-while-unread": (345, "membership events are true"),
     "not-outbid": (0, "terms have tokens of their own"),
     "barrier-not-awaited": (0, "work belongs to its term"),
     "not-ready-is-waited-for": (12, "a leader emerges on every side"),

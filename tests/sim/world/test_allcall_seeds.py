@@ -15,6 +15,12 @@ from pares.sim.world.faults import Strike
 CLEAN = range(1000, 1004)
 HELD_UP = 559
 """A user's wish comes while the driver is held up, which says all that follows from it more than a beat later."""
+WISHES_WHILE_FROZEN = 322
+"""Its user drains a member four times while its process is frozen, which says so when it goes on."""
+UNREAD = 345
+"""A member stands still twice, and the call of a peer waits for it meanwhile."""
+OUTBIDS = 837
+"""A leader that remains after a split is between two tokens when another one hears of it, and stops."""
 CHEAP = {"members": 3, "beat_ms": 100, "session_ms": 300, "storm": 3.0, "probes": (), "acts": {}}
 PART = 200
 """Of so many calls one is struck here."""
@@ -28,7 +34,7 @@ STRIKES = {
 }
 
 
-@pytest.mark.parametrize("seed", [*CLEAN, HELD_UP])
+@pytest.mark.parametrize("seed", [*CLEAN, HELD_UP, WISHES_WHILE_FROZEN, UNREAD, OUTBIDS])
 def test_clean_seeds_keep_every_promise(seed: int) -> None:
     outcome = perform(seed, protocol="allcall")
     assert outcome.what == ""

@@ -21,6 +21,8 @@ H15  A member whose own calls don't come back can't tell whether it is heard. Wi
 H16  A call that was sent longer than a lease ago, or that comes out of order, is dropped and counted (`freshness`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. A member
      that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes a peer for lost.
+     What follows from silence is judged as of when the member last had nothing left to read. [one that stands still in that
+     beat takes those for lost whose calls wait for it, unread]
 
     effects = protocol.step(event, now)
 
@@ -54,6 +56,8 @@ class AllCall:
         self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
         self._wall_ahead = wall_us * 1000 - now
         self._stepped = now
+        self._heard = now
+        """What came before this has been read: until then others' silence is known (H17)."""
         self._company = Company(settings)
         self._turns = Turns(settings, now)
         self._elections = {
@@ -128,6 +132,7 @@ class AllCall:
         match event:
             case ev.Tick():
                 self._wall_ahead = event.wall_us * 1000 - now
+                self._heard = now if event.heard is None else event.heard
             case ev.Received():
                 self._wall_ahead = event.wall_us * 1000 - now
                 self._hear(event.payload, now, effects)
@@ -157,7 +162,7 @@ class AllCall:
             self._closed = True
             effects.append(ev.Closed())
             return effects
-        effects += self._company.forget_the_silent(now)
+        effects += self._company.forget_the_silent(self._heard)
         for role, election in self._elections.items():
             self._yield_to_better(role, election, now, effects)
             self._outbid(role, election, now, effects)
@@ -250,9 +255,9 @@ class AllCall:
             return
         if self._declines(role) or not self._turns.may_elect(role, now):
             return
-        if not self._turns.calls_since(self._beat, now):
+        if not self._turns.calls_since(self._beat, self._heard):
             return  # not before every peer had a beat's time to answer
-        if election.best(now) is not None or self._company.better(role) is not None or not self._can_lead(now):
+        if election.best(self._heard) is not None or self._company.better(role) is not None or not self._can_lead(now):
             return
         self._declined.discard(role)
         silent = election.gone_silent()
@@ -266,7 +271,7 @@ class AllCall:
         """Whether others can hear it; or it hears none, and is to lead alone (H15)."""
         if self._company.loops(now):
             return True
-        return self._company.alone(now) and self._settings.when_isolated == "lead"
+        return self._company.alone(self._heard) and self._settings.when_isolated == "lead"
 
     def _renew(self, role: str, election: Election, now: int, effects: list[ev.Effect]) -> ev.Lead | None:
         """At a beat: prolongs the term, gives it up for a better ranked peer, or lets it end (H5, H6)."""
@@ -426,11 +431,11 @@ class AllCall:
         """The next moment at which something may have to be done."""
         moments = self._turns.moments() + self._company.moments() + [until for _, until in self._handing.values()]
         for election in self._elections.values():
-            ends = election.ends_at(now)
+            ends = election.ends_at(self._heard)
             if ends is not None:
                 moments.append(ends)
             own = election.mine or election.giving
             if own is not None:
                 moments.append(own.deadline)
         moments += self._barriers.values()
-        return min(moment for moment in [*moments, now + self._beat] if moment > now)
+        return min(moment for moment in [*moments, now + self._beat] if moment > min(now, self._heard))

@@ -47,7 +47,8 @@ class Calls:
         self.waiting: deque[bytes] = deque()
         self.lost_count = 0
         """How many messages were lost because this member was too slow."""
-        self.read_at = host.now()
+        self.read_at = self.heard = host.now()
+        """`heard`: what came before this was taken."""
 
     def hear(self, payload: bytes) -> None:
         """On the bus' task."""
@@ -58,10 +59,13 @@ class Calls:
             self.lost_count += 1
 
     def new(self) -> Iterator[tuple[Any, int | None]]:
-        for _ in range(min(len(self.waiting), AT_ONCE)):
+        began, count = self._host.now(), len(self.waiting)
+        for _ in range(min(count, AT_ONCE)):
             payload = self.waiting.popleft()
             self.read_at = self._host.now()
             yield ev.Received(payload, self._host.wall_us()), None
+        if count <= AT_ONCE:
+            self.heard = began
 
     def lost(self) -> None:
         """Nothing follows: a bus keeps nothing, so there is no log that could have been replaced."""
@@ -155,6 +159,8 @@ class AllCallBinding(Binding):
                 return []
 
     def step(self, event: ev.Event, now: int) -> Sequence[Any]:
+        if isinstance(event, ev.Tick):
+            event = ev.Tick(event.wall_us, self.calls.heard)
         effects = self.core.step(event, now)
         if self.core.live and not self._told_live:
             self._told_live = True

@@ -69,11 +69,11 @@ class Consumer(Closing):
     still, with this consumer and any other that says so, until `Admin.rewind` puts it somewhere. `health` names what is lost.
     `barrier_timeout`: seconds for which a planned handover waits for batches to be done. Others: as of `pares.Member`.
 
-    `ahead`: with "at-most-once", how many batches the consumer takes in the log before anybody asks for them, of all its
-    partitions together (of a slot of keys one at a time; for `records` and `run` it counts as `ahead` times `batch` records).
-    0: each batch costs a round trip to the log; with more they share it. What is taken is lost when the process dies, and when
-    `close` finds it not given out: `ahead` times `batch` records at most, besides what is out or was asked for. Not
-    promised with it: the order of keys across a term that did not end by plan, as what was taken is given out all the same.
+    `ahead`: with "at-most-once" and any claim but "keys", how many batches the consumer takes in the log before anybody asks
+    for them, of all its partitions together (for `records` and `run` it counts as `ahead` times `batch` records). 0: each batch
+    costs a round trip to the log; with more they share it. What is taken is lost when the process dies, and when `close` finds
+    it not given out: `ahead` times `batch` records at most, besides what is out or was asked for. Not promised with it: order
+    across a term that did not end by plan, as what was taken is given out all the same. With "keys" it is refused.
 
     For records one by one (`records`, `run`): `concurrency` of them are out at most; `order`: which of a partition wait for
     those before them: all, those of the same key (records without a key are in no order), or none. What is done above a record

@@ -90,6 +90,15 @@ def checked(*, session: float, looks: float, **given: Any) -> Settings:
         raise ConfigError(
             "order is 'none', and with claim='keys' records of a key are in order: give 'partition' or 'key'"
         )
+    if given["ahead"] and given["delivery"] != "at-most-once":
+        raise ConfigError(
+            f"ahead is {given['ahead']}: with delivery {given['delivery']!r} nothing is taken, leave it at 0"
+        )
+    if given["ahead"] and given["claim"] == "keys":
+        raise ConfigError(
+            f"ahead is {given['ahead']}: after a term that ends without a plan, what was taken ahead would be given out after "
+            "later records of its key: leave ahead at 0, or give another claim than 'keys'"
+        )
     whole("retries", given["retries"], 0, 1_000_000)
     given["backoff"] = number("backoff", given["backoff"], 0.01, 60.0)
     if given["most"] is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
+from pares.core import events as ev
 from pares.core.allcall import election as allcall_election
 from pares.core.allcall.config import Settings
 from pares.core.allcall.election import Election, Known
@@ -14,6 +18,7 @@ from pares.core.allcall.protocol import AllCall
 from pares.core.allcall.timing import Turns
 from pares.core.events import Effect, Lead
 from pares.core.lease import MS
+from pares.runtime.allcall.binding import AllCallBinding
 from pares.sim.mutant import Patch
 
 # pyright: reportPrivateUsage=false
@@ -260,6 +265,21 @@ def flag() -> list[Patch]:
 def standstill() -> list[Patch]:
     """A member that stood still goes on as if it had listened."""
     return [(AllCall, "_notice_standstill", lambda *_: None)]
+
+
+def unread() -> list[Patch]:
+    """Silence is judged by the stopwatch alone, whatever waits to be read."""
+    usual, noticed = AllCallBinding.step, AllCall._notice_standstill
+
+    def step(self: AllCallBinding, event: ev.Event, now: int) -> Sequence[Any]:
+        self.calls.heard = now
+        return usual(self, event, now)
+
+    def notice(self: AllCall, now: int) -> None:
+        noticed(self, now)
+        self._heard = now
+
+    return [(AllCallBinding, "step", step), (AllCall, "_notice_standstill", notice)]
 
 
 def forgetful() -> list[Patch]:

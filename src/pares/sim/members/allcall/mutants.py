@@ -200,6 +200,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
             broken.standstill,
             faults={"freeze": 1.0},
         ),
+        # Three standstills in a row, each at the worst moment: one seed in some hundreds, and no bias makes it likelier.
+        Mutant("silent-while-unread", "H17", "a peer is lost whose call waits to be read", broken.unread, {}),
         _made(
             "not-outbid", "H18", "a leader that stays after a split keeps a lower token", broken.not_outbid, **SPLITS
         ),

@@ -113,6 +113,8 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
     }
     if drawn["divided"] and drawn["order"] == "none":
         drawn["order"] = "key"
+    if drawn["divided"] or ({**drawn, **own}["delivery"] != "at-most-once"):
+        drawn["ahead"] = 0
     fields |= {"protocol": "consume", "admin": True, "starts": (False,) * members, "connect": ("now",) * members}
     fields |= {"roles": 0, "styles": ("terms",) * members, "warm": (), "releases": ()}
     steps = {"step_ms": base.session_ms * rng.choice((0.01, 0.05, 0.3)) if "step_ms" not in bias else base.step_ms}

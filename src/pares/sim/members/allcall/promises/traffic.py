@@ -27,15 +27,26 @@ class Traffic(AllCallPromise):
         self.beat = int(stage.plan.beat_ms * MS / (1 + stage.plan.drift)) - stage.bounds.late
         self.said: dict[Process, deque[int]] = {}
         self.happened: dict[Process, deque[int]] = {}
+        self.frozen: dict[Process, int] = {}
+        """Since when."""
         stage.calls.published.append(self._published)
         stage.events.append(self._told)
         stage.stirred.append(self._stirred)
         stage.sight.began.append(self._turns)
         stage.sight.ended.append(self._turns)
+        self.world.on_hindered.append(self._hindered)
 
     def _happens(self, process: Process) -> None:
         """A member whose driver is held up just now answers when that is over."""
         self.happened.setdefault(process, deque()).append(max(self.world.now, process.starved_at))
+
+    def _hindered(self, process: Process) -> None:
+        """A member that was frozen answers what happened meanwhile when it goes on."""
+        if process.frozen:
+            self.frozen.setdefault(process, self.world.now)
+        elif (since := self.frozen.pop(process, None)) is not None:
+            happened = self.happened.setdefault(process, deque())
+            self.happened[process] = deque(at if at < since else max(at, self.world.now) for at in happened)
 
     def _stirred(self, process: Process) -> None:
         """What is asked may concern each role."""
