@@ -37,6 +37,7 @@ def cases(options: Namespace) -> Cases:
 def takeovers(quick: bool) -> Iterator[Row]:
     rounds = 3 if quick else 30
     yield _within("crash takeover, death proven", crash(1.0, True, rounds), PROVEN_MS, digits=2)
+    yield Row(common.KERNEL, spread(common.ended(rounds), digits=2))
     for session in (1.0, 0.3):
         found = crash(session, False, rounds)
         yield _within(f"crash takeover by silence, session {session:g} s", found, BY_SILENCE * session * 1000, digits=0)

@@ -3,7 +3,7 @@
 The proof is the lock (lock.py), and only the lock. What wakes the loop at the right moment is a pidfd of the process
 that stated it: readable as soon as the process has ended, by which time the kernel has closed its files. But a pid is
 a hint. It may mean another process here (another pid namespace, a number used again), so it is believed only if the
-kernel's own list of locks shows that pid with that inode; and even then the lock is tried now and then all the same.
+kernel shows the lock among that pid's open files; and even then the lock is tried now and then all the same.
 Without a pidfd, and after one that fired while the lock is still held (by a forked child, by the command of `pares
 run`), the lock is tried every few milliseconds: one system call.
 
@@ -24,7 +24,7 @@ from typing import Final
 
 from pares.core.wire.records import Lock
 from pares.runtime.death.closings import Closings
-from pares.runtime.death.lock import Candidate, forks
+from pares.runtime.death.lock import Candidate, forks, shows_lock
 
 SOON_NS: Final = 5_000_000
 """Between attempts when nothing will wake us."""
@@ -33,7 +33,9 @@ AT_ONCE_NS: Final = 500_000
 AT_ONCE_TRIES: Final = 8
 SOON_TRIES: Final = 20
 """After these, where a closing was told: the kernel is about to drop the lock, and may have been held up between the two."""
-SELDOM_NS: Final = 250_000_000
+MANY_FILES: Final = 512
+"""Of a process with more open files the kernel is asked in one piece for its locks."""
+SELDOM_NS: Final = 1_000_000_000
 """Between attempts while a pidfd is there to wake us, at the least: in case it means another process. That is worth an attempt
 when the member looks anyway, and no wake-up of its own."""
 REST_NS: Final = 10_000_000_000
@@ -73,7 +75,7 @@ class DeathWatch:
 
     Promised: a member that `check` returns is gone for good. Not promised: that a death is noticed at all (see
     `prove`); when the lock is free and somebody calls `check` as `filenos` and `poll_interval` ask for, it is noticed
-    within milliseconds, or a quarter of a second when the process can't be watched by its pid. No thread, no waiting.
+    within milliseconds, or a second if the pid came to be another process' while it was looked up. No thread, no waiting.
     Not safe for several threads. `witness`: for a process that does nothing else, and whose own death nobody waits for: it is
     told of closings, and wakes for nothing else.
     """
@@ -235,8 +237,30 @@ class DeathWatch:
 
 
 def _holds_lock(statement: Lock) -> bool:
-    """Whether the kernel says that this pid, as seen from here, holds a lock on that inode; False if it can't be
-    asked."""
+    """Whether the kernel says that this pid, as seen from here, holds a lock on that inode; False if it can't be asked.
+
+    Asked of the process' own open files: to list the locks of a whole system the kernel stops all who take or drop one, which
+    took 6 ms here. [a hundred members that look for whom to watch would keep the whole host from locking]
+    """
+    try:
+        numbers = os.listdir(f"/proc/{statement.pid}/fd")
+    except OSError:
+        return _is_listed(statement)  # another user's process
+    if len(numbers) > MANY_FILES:
+        return _is_listed(statement)
+    # The newest first: a member takes its lock late.
+    for number in sorted(numbers, key=int, reverse=True):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found = os.stat(f"/proc/{statement.pid}/fd/{number}")
+            if (str(found.st_dev), str(found.st_ino)) == (statement.device, statement.inode) and shows_lock(
+                f"/proc/{statement.pid}/fdinfo/{number}"
+            ):
+                return True
+    return False
+
+
+def _is_listed(statement: Lock) -> bool:
+    """The same, from the kernel's list of all locks."""
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as locks:
             lines = locks.readlines()
