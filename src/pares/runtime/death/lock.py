@@ -410,7 +410,8 @@ def _has_lock(descriptor: int) -> bool:
 def shows_lock(info: str) -> bool:
     """Whether this `fdinfo` of the kernel's is of an open file that has an flock; False if it can't be read."""
     try:
-        descriptor = os.open(info, os.O_RDONLY | os.O_CLOEXEC)  # before each beat: a file object costs four times as much
+        # A file object costs four times as much, and this is asked before each beat.
+        descriptor = os.open(info, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
