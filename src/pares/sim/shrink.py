@@ -38,6 +38,8 @@ PLAIN: Final[dict[str, Any]] = {
 }
 """What makes a plan plain; protocols that have none of it are left as they are."""
 ROUTINE: Final = frozenset({"beat", "did"})
+NOT_OF_MEMBERS: Final = frozenset({"releases", "group_delay"})
+"""Of a plan, what may have as many parts as there are members, and is not one's own of each."""
 CHUNKS: Final = 3
 """Into so many parts what happens is divided at first: each is left out as a whole."""
 
@@ -118,7 +120,7 @@ def _without_members(plan: Plan) -> Iterator[Plan]:
         changes: dict[str, Any] = {"members": plan.members - 1}
         for field in msgspec.structs.fields(plan):
             value = getattr(plan, field.name)
-            if isinstance(value, tuple) and len(value) == plan.members and field.name != "releases":
+            if isinstance(value, tuple) and len(value) == plan.members and field.name not in NOT_OF_MEMBERS:
                 changes[field.name] = value[:gone] + value[gone + 1 :]
         yield from _changed(plan, **changes)
 

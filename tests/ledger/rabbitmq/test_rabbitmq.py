@@ -181,6 +181,7 @@ def test_members_hand_over_and_take_over_by_silence(server: RabbitMQ) -> None:
                 near.hand_over("r", to="b")
                 until(lambda: far.holds("r"))
                 assert not had
+            until(lambda: {"a", "b"} <= {member.name for member in far.members()})  # b may lead before a has joined
             had = far.term("r")
             far.hand_over("r", to="a")
             until(lambda: near.holds("r"))

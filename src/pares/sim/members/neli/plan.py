@@ -37,7 +37,7 @@ FAULTS: Final = (
 BY_BROKER: Final = ("oblivious", "cut_all", "shuffle", "lie")
 """What can befall a broker's group."""
 BY_CLAIMS: Final = ("lose_lock",)
-RARE: Final = {"lose_tail": 0.15}
+RARE: Final = {"lose_tail": 0.15, "double": 0.15, "loop": 0.1}
 """Faults of few seeds, and of how many: each by chance of its own, so that other seeds are as they were (`members.rare`)."""
 ACTS: Final = ("step_down", "drain", "ask", "roles")
 STEERING: Final = ("hand_over", "pause", "resume")

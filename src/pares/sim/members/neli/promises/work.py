@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from pares.core.reasons import PLANNED, REVOKED, ROLE_ADDED, ROLE_REMOVED
+from pares.core.reasons import PLANNED, REVOKED, ROLE_ADDED, ROLE_REMOVED, SUPERSEDED
 from pares.core.wire.neli_records import Yield
 from pares.sim.engine import MS
 from pares.sim.members.neli.judge import decoded
@@ -31,6 +31,7 @@ class NeliWork(Work):
         self.planned: dict[tuple[Process, Key], None] = {}
         """Terms that were ended by plan."""
         stage.sight.began.append(self._began)
+        self.world.on_sent.append(self._sent)
 
     def _ended(self, held: Held) -> None:
         super()._ended(held)
@@ -45,7 +46,14 @@ class NeliWork(Work):
             return
         for payload in payloads:
             record = decoded(payload)
-            if isinstance(record, Yield) and record.led and record.why in BY_PLAN:
+            if not isinstance(record, Yield) or not record.led:
+                continue
+            for one in running if record.why.startswith(SUPERSEDED) else ():
+                # It has read another member's announcement while the barrier ran: the group has gone on without it (N3), and
+                # nothing waits any longer (N5).
+                if one.key[2] == record.term:
+                    self.planned.pop((process, one.key), None)
+            if record.why in BY_PLAN:
                 for one in running:
                     waited = process.reading() - self.ending[process, one.key][0]
                     if one.key[2] == record.term and waited < self.stage.plan.barrier_timeout_ns - MS:
