@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from consume_tools import Topic, Worker
-from runtime_tools import until
+from runtime_tools import rewound, until
 
+import pares
 from pares.fence import SqlFence
 from pares.fence.positions import Positions
 from pares.runtime.consume.batch import Batch
@@ -109,6 +110,32 @@ def test_a_batch_that_failed_may_be_tried_again_by_the_same_consumer(make: Make,
     assert sink.write(first, sink.own) == [0, 1]
     until(lambda: consumer.lag() == 0, "all is done")
     assert sink.write(first, sink.own) == []
+
+
+@pytest.mark.parametrize("claim", ["partitions", "keys"])
+def test_after_a_rewind_all_is_written_again_whatever_a_zombie_does(
+    make: Make, url: str, sink: Sink, claim: str
+) -> None:
+    topic = Topic()
+    topic.append(*"abcdef", key=b"k")
+    more: dict[str, Any] = {} if claim == "partitions" else {"claim": claim, "slots": 3}
+    consumer = make(topic, batch=4, barrier_timeout=0.2, **more)
+    (first,) = several(consumer, 1)
+    assert sink.write(first, sink.own) == [0, 1, 2, 3]
+    (zombie,) = several(consumer, 1)
+    with pares.Admin(url, group="g") as admin:
+        admin.pause(seconds=600)
+        until(lambda: rewound(admin, {("orders", 0): 0}), "nobody holds it")
+        sink.own.execute("DELETE FROM sums")
+        for seat in admin.rewind({("orders", 0): 0}):
+            Positions(sink.fence).forget(sink.own, seat)
+        sink.own.commit()
+        with pytest.raises(pares.Stale):
+            sink.write(zombie, sink.own)
+        admin.resume()
+    for _ in range(2):
+        sink.write(*several(consumer, 1), sink.own)
+    assert sink.rows() == list(range(6))
 
 
 @pytest.mark.parametrize("claim", ["partitions", "ranges", "keys"])
