@@ -191,6 +191,44 @@ def test_what_can_not_be_committed_is_not_done_and_the_connection_is_free(work: 
     assert work.written(other) == []
 
 
+@pytest.mark.parametrize("inner", ["the same batch", "the next batch", "another connection", "another partition"])
+def test_a_transaction_inside_another_one_is_refused_and_that_one_goes_on(work: Work, inner: str) -> None:
+    connection, fence = work.connect(), SqlFence()
+    consumer = Consumer(list(range(4)), 1)
+    first, second = lots(consumer, 2)
+    other = Consumer([0, 1], 1)
+    other.term = Term("bills@12345678/0", 0, 1)
+    with consumer.transaction(first, connection, fence) as records:
+        for record in records:
+            connection.execute(work.insert, (record.offset,))
+        where = work.connect() if inner == "another connection" else connection
+        who, lot = {
+            "the same batch": (consumer, first),
+            "another partition": (other, next(lots(other, 2))),
+        }.get(inner, (consumer, second))
+        with (
+            pytest.raises(ConfigError, match=rf"batch of {ROLE} is open.*end that block"),
+            who.transaction(lot, where, fence),
+        ):
+            raise AssertionError("it got in")
+        reader = work.connect()
+        assert work.written(reader) == []
+    consumer.progress.done(first.span)
+    assert consumer.write(second, connection, fence, work.insert) == [2, 3]
+    assert work.written(connection) == [0, 1, 2, 3]
+    assert stands(connection, fence) == Done(4)
+
+
+def test_a_connection_that_another_thread_writes_a_batch_on_is_refused(work: Work) -> None:
+    connection, fence = work.connect(), SqlFence()
+    consumer = Consumer(list(range(4)), 1)
+    first, second = lots(consumer, 2)
+    with consumer.transaction(first, connection, fence), ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(consumer.write, second, connection, fence, work.insert)
+        with pytest.raises(ConfigError, match="a connection for each thread"):
+            writing.result(60)
+
+
 def test_consumers_of_a_partition_that_write_at_once_write_each_record_once(work: Work) -> None:
     """As of one term on several threads, or of a zombie and its successor, in processes of their own."""
     fence, offsets = SqlFence(), list(range(60))

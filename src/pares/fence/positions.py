@@ -20,6 +20,7 @@ from pares.core.consume.runs import Done, Run
 from pares.core.errors import ConfigError, Stale
 from pares.core.wire.records import MAX_RUNS
 from pares.fence.base import Held, check_held
+from pares.fence.nested import alone
 from pares.fence.sql import SqlFence
 from pares.fence.sql_drivers import Driver, Table, driver
 from pares.fence.whole import whole
@@ -131,9 +132,10 @@ def transaction(
 ) -> Generator[tuple[R, ...], None, None]:
     """Checks the fence for `term`, gives those of `records` that no committed transaction has seen, and commits what the body
     writes together with `span`, what the batch covers. `position`: the offset before which all is done, as its consumer knows.
-    Rolls back and raises when the body, the fence or the database raises."""
+    Rolls back and raises when the body, the fence or the database raises. Raises `ConfigError` inside another one
+    (nested.py)."""
     positions = Positions(fence)
-    with whole(connection, positions.kept):
+    with alone(driver(connection, positions.kept).connection, term, fence), whole(connection, positions.kept):
         # The row of the fence is locked from here on: of two transactions of a partition, whatever processes they are in, the
         # second sees what the first has committed.
         fence.check(connection, term)

@@ -110,7 +110,8 @@ class Batch:
         close the consumer. Batches of a partition may be committed in any order, on any thread, with a connection each.
 
         It begins and ends the transaction itself, also on a connection that commits each statement; inside
-        `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`.
+        `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`; so it does inside the
+        block of another batch of the partition, or of any on the same connection.
 
         Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
         database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
