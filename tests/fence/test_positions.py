@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from positions_tools import ROLE, Broken, Consumer, Once, OnPostgres, OnSqlite, Work, lots
+from positions_tools import ROLE, Broken, Consumer, Once, OnPostgres, OnSqlite, Term, Work, lots
 
 from pares.core.consume.runs import Done, joined
 from pares.core.errors import ConfigError, Stale
@@ -127,7 +127,7 @@ def test_a_table_of_one_number_is_read_on_and_forgotten(work: Work) -> None:
     assert stands(connection, fence) == Done(2, ((3, 5),))
     assert consumer.write(first, connection, fence, work.insert) == [2]
     with whole(connection, Positions(fence).kept):
-        Positions(fence).forget(connection, ROLE)
+        Positions(fence).forget(connection, Term(ROLE, 0, 3))
     assert stands(connection, fence) == Done()
     again = Consumer(list(range(5)), 3)
     assert again.write(next(lots(again, 9)), connection, fence, work.insert) == [0, 1, 2, 3, 4]
@@ -136,9 +136,44 @@ def test_a_table_of_one_number_is_read_on_and_forgotten(work: Work) -> None:
 def test_before_anything_was_committed_there_is_nothing_to_forget(work: Work) -> None:
     connection, fence = work.connect(), SqlFence()
     with whole(connection, Positions(fence).kept):
-        Positions(fence).forget(connection, ROLE)
+        Positions(fence).forget(connection, Term(ROLE, 0, 1))
     assert Positions(fence).seen(connection, ROLE) == 0
     assert not Positions(fence).done(connection, ROLE).has(0)
+
+
+@pytest.mark.parametrize("passed", [True, False], ids=["has passed", "has never passed"])
+def test_a_term_from_before_a_rewind_writes_nothing_after_forget(work: Work, passed: bool) -> None:
+    """Its commit would say of all that its consumer has done that it is done, and the successor would leave that out."""
+    connection, fence = work.connect(), SqlFence()
+    one = Consumer(list(range(6)), 7)
+    first, second, third = lots(one, 2)
+    if passed:
+        one.write(first, connection, fence, work.insert)
+    else:
+        one.progress.done(first.span)  # without a transaction, and so was what went before
+    one.progress.done(second.span)
+    with whole(connection, Positions(fence).kept):  # the seat is free, and its position in the log is 0 again
+        Positions(fence).forget(connection, Term(ROLE, 0, 8))
+    with pytest.raises(Stale):
+        one.write(third, connection, fence, work.insert)
+    two = Consumer(one.offsets, 9)
+    written = [two.write(lot, connection, fence, work.insert) for lot in lots(two, 3)]
+    assert written == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_forget_comes_too_late_when_the_next_term_has_written(work: Work) -> None:
+    connection, fence = work.connect(), SqlFence()
+    one, two = Consumer(list(range(4)), 7), Consumer(list(range(4)), 9)
+    one.write(next(lots(one, 2)), connection, fence, work.insert)
+    assert two.write(next(lots(two, 4)), connection, fence, work.insert) == [2, 3]
+    for token in (8, 9):  # 9: as an administrator says who has seen that term begin
+        with pytest.raises(Stale), whole(connection, Positions(fence).kept):
+            Positions(fence).forget(connection, Term(ROLE, 0, token))
+    assert stands(connection, fence) == Done(4)
+    for _ in range(2):  # after the second rewind, twice is as good as once
+        with whole(connection, Positions(fence).kept):
+            Positions(fence).forget(connection, Term(ROLE, 0, 10))
+    assert stands(connection, fence) == Done()
 
 
 def test_what_can_not_be_committed_is_not_done_and_the_connection_is_free(work: Work) -> None:
@@ -154,6 +189,44 @@ def test_what_can_not_be_committed_is_not_done_and_the_connection_is_free(work: 
     with pytest.raises(Stale), older.transaction(next(lots(older, 2)), connection, fence):
         raise AssertionError("a zombie got in")
     assert work.written(other) == []
+
+
+@pytest.mark.parametrize("inner", ["the same batch", "the next batch", "another connection", "another partition"])
+def test_a_transaction_inside_another_one_is_refused_and_that_one_goes_on(work: Work, inner: str) -> None:
+    connection, fence = work.connect(), SqlFence()
+    consumer = Consumer(list(range(4)), 1)
+    first, second = lots(consumer, 2)
+    other = Consumer([0, 1], 1)
+    other.term = Term("bills@12345678/0", 0, 1)
+    with consumer.transaction(first, connection, fence) as records:
+        for record in records:
+            connection.execute(work.insert, (record.offset,))
+        where = work.connect() if inner == "another connection" else connection
+        who, lot = {
+            "the same batch": (consumer, first),
+            "another partition": (other, next(lots(other, 2))),
+        }.get(inner, (consumer, second))
+        with (
+            pytest.raises(ConfigError, match=rf"batch of {ROLE} is open.*end that block"),
+            who.transaction(lot, where, fence),
+        ):
+            raise AssertionError("it got in")
+        reader = work.connect()
+        assert work.written(reader) == []
+    consumer.progress.done(first.span)
+    assert consumer.write(second, connection, fence, work.insert) == [2, 3]
+    assert work.written(connection) == [0, 1, 2, 3]
+    assert stands(connection, fence) == Done(4)
+
+
+def test_a_connection_that_another_thread_writes_a_batch_on_is_refused(work: Work) -> None:
+    connection, fence = work.connect(), SqlFence()
+    consumer = Consumer(list(range(4)), 1)
+    first, second = lots(consumer, 2)
+    with consumer.transaction(first, connection, fence), ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(consumer.write, second, connection, fence, work.insert)
+        with pytest.raises(ConfigError, match="a connection for each thread"):
+            writing.result(60)
 
 
 def test_consumers_of_a_partition_that_write_at_once_write_each_record_once(work: Work) -> None:

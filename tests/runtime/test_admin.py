@@ -136,7 +136,8 @@ def test_marks_can_be_moved_only_of_free_seats_under_a_pause(crew: Crew, admin: 
     until(lambda: me.leader("A") is None, "released")
     until(lambda: rewound(admin, {("A", 0): 7}), "the administrator has read it too")
     assert admin.positions() == {("A", 0): 7, ("B", 0): 0}
-    admin.rewind({("A", 0): 70})
+    (seat,) = admin.rewind({("A", 0): 70})
+    assert seat == ("A", 0, term.token + 1)
     assert admin.positions()["A", 0] == 70
     with pytest.raises(ConfigError, match=r"no seat \('A', 5\)"):
         admin.rewind({("A", 5): 7})

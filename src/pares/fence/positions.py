@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pares.core.consume.runs import Done, Run
-from pares.core.errors import ConfigError
+from pares.core.errors import ConfigError, Stale
 from pares.core.wire.records import MAX_RUNS
 from pares.fence.base import Held, check_held
+from pares.fence.nested import alone
 from pares.fence.sql import SqlFence
 from pares.fence.sql_drivers import Driver, Table, driver
 from pares.fence.whole import whole
@@ -50,6 +51,7 @@ class Positions:
 
     def __init__(self, fence: SqlFence) -> None:
         self.table: Final = f"{fence.table}_done"
+        self._fence = fence
         self._group = fence.group or ""
         self.kept: Final = Table(self.table, _COLUMNS, None)
         self._plain = Table(f"{fence.table}_positions", "", None)
@@ -71,13 +73,21 @@ class Positions:
         row = self._row(driver(connection, self._plain), "position", role)
         return Done() if row is None else Done(row[0])
 
-    def forget(self, connection: Connection, role: str) -> None:
+    def forget(self, connection: Connection, term: Held) -> None:
         """In the user's transaction: records of that partition's role are written again from wherever they are given out, as
-        after a rewind."""
+        after a rewind.
+
+        `term`: what `Admin.rewind` has returned for it; call this before the pause ends. Promised: no term from before the
+        rewind commits anything after this. [a consumer that was frozen says of all that it has done once that it is done, and
+        the next one leaves it out] Raises what `SqlFence.check` raises: `Stale`, too, when a term from after the rewind has
+        committed something already, and may have left out what was to be written again; rewind once more."""
+        role, _, token = check_held(term)
+        self._fence.check(connection, term)
         database = driver(connection, self.kept)
-        if database.exists() or driver(connection, self._plain).exists():
-            database.begin()
-            self._write(database, role, Done(), 0)
+        row = self._row(database, "token", role)
+        if row is not None and row[0] >= token:
+            raise Stale(token, row[0])
+        self._write(database, role, Done(), 0)
 
     def commit(self, connection: Connection, term: Held, done: Done, before: Done) -> None:
         """In the transaction in which the fence was checked for `term`: `done` was committed with it, where `before` was until
@@ -122,9 +132,10 @@ def transaction(
 ) -> Generator[tuple[R, ...], None, None]:
     """Checks the fence for `term`, gives those of `records` that no committed transaction has seen, and commits what the body
     writes together with `span`, what the batch covers. `position`: the offset before which all is done, as its consumer knows.
-    Rolls back and raises when the body, the fence or the database raises."""
+    Rolls back and raises when the body, the fence or the database raises. Raises `ConfigError` inside another one
+    (nested.py)."""
     positions = Positions(fence)
-    with whole(connection, positions.kept):
+    with alone(driver(connection, positions.kept).connection, term, fence), whole(connection, positions.kept):
         # The row of the fence is locked from here on: of two transactions of a partition, whatever processes they are in, the
         # second sees what the first has committed.
         fence.check(connection, term)

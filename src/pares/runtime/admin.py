@@ -11,6 +11,7 @@ from pares.runtime.driver.kit import Steers
 from pares.runtime.here import here
 from pares.runtime.host import Host
 from pares.runtime.kits import steerers
+from pares.runtime.views import Rewound
 from pares.runtime.work.closing import Closing
 
 
@@ -72,11 +73,14 @@ class Admin(Closing):
         """The mark of every seat: the next offset to consume (R15), by role and seat; of consumers by topic and partition."""
         return self._steers.positions()
 
-    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> list[Rewound]:
         """Moves marks, also backwards; of consumers by topic and partition, and the next one begins there. It works only for
         free seats under a pause (R15): pause, wait until nobody holds them, rewind, resume. Raises `ConfigError` for others,
-        and when the pause ended before."""
-        self._steers.rewind(marks)
+        and when the pause ended before.
+
+        Returns, for each seat that was moved (of a partition its slots', too), a token above those of all terms before: what
+        bars them from a database, as `pares.fence.Positions.forget` does, or any fence that checks it."""
+        return self._steers.rewind(marks)
 
     def close(self) -> None:
         """Leaves the group."""

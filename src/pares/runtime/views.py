@@ -77,6 +77,15 @@ class Claim(NamedTuple):
     slots: int | None = None
 
 
+class Rewound(NamedTuple):
+    """A seat of which `Admin.rewind` has moved the mark, and a token above those of all terms that it had before: a fence that
+    has seen it lets none of them in, and all later ones."""
+
+    role: str
+    seat: int
+    token: int
+
+
 @dataclass(frozen=True, slots=True)
 class Consumption:
     """What a consumer has to do, as far as it has looked: no request is made for it. It looks where partitions end when it

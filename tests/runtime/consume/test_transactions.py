@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from consume_tools import Topic, Worker
-from runtime_tools import until
+from runtime_tools import rewound, until
 
+import pares
 from pares.fence import SqlFence
 from pares.fence.positions import Positions
 from pares.runtime.consume.batch import Batch
@@ -109,6 +113,81 @@ def test_a_batch_that_failed_may_be_tried_again_by_the_same_consumer(make: Make,
     assert sink.write(first, sink.own) == [0, 1]
     until(lambda: consumer.lag() == 0, "all is done")
     assert sink.write(first, sink.own) == []
+
+
+def fails(sink: Sink, batch: Batch) -> None:
+    with pytest.raises(Broken):
+        sink.write(batch, sink.own, fails=True)
+
+
+def test_neither_a_handover_nor_close_waits_for_a_batch_that_failed(make: Make, url: str, sink: Sink) -> None:
+    topic = Topic(partitions=2)
+    topic.append(*"abcd")
+    consumer = make(topic, batch=2, barrier_timeout=3600.0)
+    for batch in several(consumer, 2):
+        fails(sink, batch)
+    with pares.Admin(url, group="g") as admin:
+        admin.pause(seconds=600)
+        until(lambda: consumer.load() == 0, "it has handed all over")
+        admin.resume()
+    for batch in several(consumer, 2):
+        fails(sink, batch)
+    closing = threading.Thread(target=consumer.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive(), "it waits for what nobody works on"
+    (again,) = several(make(topic, "b", batch=10), 1)
+    assert sink.write(again, sink.own) == [0, 1, 2, 3]
+
+
+def test_close_waits_for_a_batch_that_is_tried_again(make: Make, sink: Sink) -> None:
+    topic = Topic()
+    topic.append(*"ab")
+    consumer, entered = make(topic, barrier_timeout=60.0), threading.Event()
+    (batch,) = several(consumer, 1)
+    fails(sink, batch)
+
+    def tries() -> None:
+        with batch.transaction(sink.own, sink.fence):
+            entered.set()
+            until(lambda: consumer.state == "closing", "it waits")
+            time.sleep(0.5)  # without a reason to wait it has left by now, and the position with it
+
+    with ThreadPoolExecutor(1) as pool:
+        trying = pool.submit(tries)
+        assert entered.wait(60)
+        consumer.close()
+        trying.result(60)
+    two = make(topic, "b")
+    until(lambda: two.load() == 1, "it has the partition")
+    assert two.lag() == 0
+
+
+@pytest.mark.parametrize("claim", ["partitions", "keys"])
+def test_after_a_rewind_all_is_written_again_whatever_a_zombie_does(
+    make: Make, url: str, sink: Sink, claim: str
+) -> None:
+    topic = Topic()
+    topic.append(*"abcdef", key=b"k")
+    more: dict[str, Any] = {} if claim == "partitions" else {"claim": claim, "slots": 3}
+    consumer = make(topic, batch=4, barrier_timeout=0.2, **more)
+    (first,) = several(consumer, 1)
+    assert sink.write(first, sink.own) == [0, 1, 2, 3]
+    (zombie,) = several(consumer, 1)
+    with pares.Admin(url, group="g") as admin:
+        admin.pause(seconds=600)
+        until(lambda: rewound(admin, {("orders", 0): 0}), "nobody holds it")
+        sink.own.execute("DELETE FROM sums")
+        for seat in admin.rewind({("orders", 0): 0}):
+            Positions(sink.fence).forget(sink.own, seat)
+        sink.own.commit()
+        with pytest.raises(pares.Stale):
+            sink.write(zombie, sink.own)
+        admin.resume()
+    for _ in range(2):
+        (again,) = several(consumer, 1)
+        sink.write(again, sink.own)
+    assert sink.rows() == list(range(6))
 
 
 @pytest.mark.parametrize("claim", ["partitions", "ranges", "keys"])

@@ -21,6 +21,7 @@ from pares.runtime.driver.kit import Steers, seat_to_move
 from pares.runtime.driver.view import WorldView
 from pares.runtime.host import Host
 from pares.runtime.member import Member
+from pares.runtime.views import Rewound
 
 
 def steer(ledger: Ledger, group: str, name: str | None, host: Host, again: Callable[[str], Steers]) -> ClaimsAdmin:
@@ -75,10 +76,11 @@ class ClaimsAdmin:
         found = (seat for seat in world.seats.values() if part_of(seat.role) is None)
         return sorted(found, key=lambda seat: max((seat.token, *(part.token for part in parts(world, seat.role)))))
 
-    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> list[Rewound]:
         world = self._world()
         known = {_key(seat): seat for seat in self._seats(world)}
         moves: dict[Seat, int] = {}
+        tokens: dict[Seat, int] = {}
         for key, mark in marks.items():
             whole(f"the mark of {key}", mark, 0, MAX_INT - 1)
             seat = world.seats.get(key) or known.get(key)
@@ -87,8 +89,12 @@ class ClaimsAdmin:
             if seat.holder is not None or not may_rewind(world, seat):
                 raise ConfigError(f"the mark of {key} can't be moved: pause the role and wait until nobody holds it")
             moves[seat.seat] = mark
+            tokens |= {each.seat: each.token for each in (seat, *parts(world, seat.role))}
         self._requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(moves.items()))))
         self._check_moved(moves)
+        world = self._world()
+        seats = (world.seats[seat] for seat in sorted(moves) if seat in world.seats)
+        return [_rewound(each, tokens) for seat in seats for each in (seat, *parts(world, seat.role))]
 
     def _check_moved(self, moves: Mapping[Seat, int]) -> None:
         """Raises `ConfigError` for marks that did not move, as the log shows (C5): the pause may have ended too early."""
@@ -110,6 +116,15 @@ class ClaimsAdmin:
 
     def close(self) -> None:
         self._member.close()
+
+
+def _rewound(seat: SeatState, tokens: Mapping[Seat, int]) -> Rewound:
+    """`tokens`: as they were before the rewind. A term that has begun since has another one: it is let through if it lasts. The
+    token is read before the holder, because the driver's thread writes them in the other order. [a term that begins in between
+    is taken for one that is over]"""
+    token = seat.token
+    over = token == tokens.get(seat.seat, 0) or seat.holder is None
+    return Rewound(*seat.seat, token + 1 if over else token)
 
 
 def _key(seat: SeatState) -> tuple[str, int]:

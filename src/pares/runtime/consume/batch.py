@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pares.core.consume.progress import Span
@@ -24,7 +24,7 @@ class Batch:
     """
 
     __slots__ = (
-        "_body", "_done", "_lost", "_position", "_span", "_term",
+        "_body", "_done", "_lost", "_position", "_span", "_term", "_trying",
         "first", "last", "partition", "records", "token", "topic",
     )  # fmt: skip
 
@@ -38,6 +38,7 @@ class Batch:
         done: Callable[[Batch], bool],
         lost: Callable[[], bool],
         position: Callable[[], int],
+        trying: Callable[[Batch], AbstractContextManager[None]],
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -50,6 +51,7 @@ class Batch:
         self._done = done
         self._lost = lost
         self._position = position
+        self._trying = trying
         self._body: Body | None = None
 
     def __bool__(self) -> bool:
@@ -107,22 +109,26 @@ class Batch:
         Gives the records that no committed transaction has seen before: those of an earlier batch that was committed, and given
         out again because its consumer died before it could say so, are left out. When the body ends the transaction is
         committed and the batch is `done`; when it raises, it is rolled back and the batch is not done: call this again, or
-        close the consumer. Batches of a partition may be committed in any order, on any thread, with a connection each.
+        close the consumer. Between two tries no handover waits for it, as there may be no second one: then the next consumer is
+        given it, and a try after that one's gets `Stale`. Batches of a partition may be committed in any order, on any thread,
+        with a connection each.
 
         It begins and ends the transaction itself, also on a connection that commits each statement; inside
-        `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`.
+        `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`; so it does inside the
+        block of another batch of the partition, or of any on the same connection.
 
         Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
         database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
         raises and what the database raises, and `ConfigError` for what would leave more than 500 runs committed above a batch
         that is not; nothing is committed then. A position that an administrator rewinds in the log is not rewound in the
-        database: `pares.fence.Positions.forget` does that. Not promised where a partition goes from one division to
-        another (C12): the database knows positions by seats, so what was committed and not yet written to the log when the last
-        consumer of the old division died is committed once more.
+        database: `pares.fence.Positions.forget` does that, with what `Admin.rewind` returns. Not promised where a partition
+        goes from one division to another (C12): the database knows positions by seats, so what was committed and not yet
+        written to the log when the last consumer of the old division died is committed once more.
         """
         from pares.fence.positions import transaction
 
         span = (self._span.first, self._span.next)
-        with transaction(connection, fence, self.term, self.records, span, self._position) as records:
-            yield records
-        self.done()
+        with self._trying(self):
+            with transaction(connection, fence, self.term, self.records, span, self._position) as records:
+                yield records
+            self.done()

@@ -7,6 +7,7 @@ hears of the protocol (`Begins`, `Taken`) comes through a mailbox, in order.
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
 from typing import Final
 
 from pares.core import events as ev
@@ -381,7 +382,10 @@ class Feeder:
         def position() -> int:
             return progress.position
 
-        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost, position)
+        def trying(batch: Batch) -> AbstractContextManager[None]:
+            return self.shelf.trying(tenancy, batch)
+
+        return Batch(partition.topic, partition.number, tenancy.term, span, records, done, lost, position, trying)
 
     # Looking ---------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from pares.core import events as ev
 from pares.runtime.consume.batch import Batch
@@ -91,6 +92,19 @@ class Shelf:
         if self._settings.delivery == "at-least-once":
             self._finish(batch)
         self.give(tenancy, batch)
+
+    @contextmanager
+    def trying(self, tenancy: Tenancy, batch: Batch) -> Generator[None, None, None]:
+        """A task of the user's works on it, and a planned handover waits for that (R5). When it has failed, the batch is in
+        nobody's hands until somebody tries again. [the end of a term waits for a batch that failed, `barrier_timeout` long]"""
+        body = self.member.works.begin(tenancy.term.key)
+        try:
+            yield
+        except BaseException:
+            self._finish(batch)
+            raise
+        finally:
+            self.member.works.finish(body)
 
     def done(self, tenancy: Tenancy, batch: Batch) -> bool:
         """See `Batch.done`."""

@@ -17,7 +17,7 @@ from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
 from pares.runtime.driver.view import View
 from pares.runtime.host import Host
-from pares.runtime.views import Health, Holder, Peer, State
+from pares.runtime.views import Health, Holder, Peer, Rewound, State
 
 log: Final = logging.getLogger("pares.member")
 
@@ -166,7 +166,7 @@ class Steers(Protocol):
 
     def positions(self) -> dict[tuple[str, int], int]: ...
 
-    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None: ...
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> list[Rewound]: ...
 
     def close(self) -> None: ...
 

@@ -21,6 +21,7 @@ from pares.runtime.driver.kit import Steers, seat_to_move
 from pares.runtime.host import Host
 from pares.runtime.neli.claims_group import SUFFIX
 from pares.runtime.neli.world import Tenures
+from pares.runtime.views import Rewound
 
 NOTHING_DUE: Final = 600_000
 
@@ -99,7 +100,7 @@ class TenureAdmin:
     def positions(self) -> dict[tuple[str, int], int]:
         raise self._no_marks("positions")
 
-    def rewind(self, marks: Mapping[tuple[str, int], int]) -> None:
+    def rewind(self, marks: Mapping[tuple[str, int], int]) -> list[Rewound]:
         raise self._no_marks("rewind")
 
     def _no_marks(self, what: str) -> CapabilityError:
