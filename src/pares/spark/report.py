@@ -23,6 +23,7 @@ from pares.spark.page import pictures
 from pares.spark.page.pictures import Picture
 from pares.spark.plain.moments import COLUMNS as AROUND_COLUMNS
 from pares.spark.plain.moments import near, spans
+from pares.spark.tables import ROWS
 
 if TYPE_CHECKING:
     from pares.spark.result import AuditResult
@@ -65,10 +66,11 @@ def write_report(result: AuditResult, path: str | Path, title: str | None = None
 
 
 def _data(result: AuditResult, title: str) -> dict[str, Any]:
-    summary, picture = dict(result.summary), _picture(result)
-    terms = [row for row in result.rows("terms") if row["from_ms"] is not None or row["truncated"]]
+    summary, picture, members = dict(result.summary), _picture(result), _members(result)
+    held = _held(result, "terms")
+    terms = [row for row in held if row["from_ms"] is not None or row["truncated"]]
     drawn = sorted(terms, key=lambda row: row["token"])
-    left_out = max(0, summary["terms"] - len(result.rows("terms")))
+    left_out = max(0, summary["terms"] - len(held))
     return {
         "title": title,
         "group": result.group,
@@ -79,20 +81,21 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "promises": [{**promise._asdict(), "evidence": short_tokens(promise.evidence)} for promise in result.promises],
         "exit_code": result.exit_code,
         "left_out": left_out,
-        "members": _members(result),
+        "members": members,
+        "members_left_out": max(0, summary["members"] - len(members)),
         "terms": [_term(row, summary) for row in drawn],
         "empty": sorted(
-            set() if left_out else {row["role"] for row in result.rows("gaps")} - {row["role"] for row in drawn}
+            set() if left_out else {row["role"] for row in _held(result, "gaps")} - {row["role"] for row in drawn}
         ),
         "overlaps": [
             [row["role"], row["seat"], row["from_ms"], row["to_ms"], bool(row["expected"]), bool(row["certain"])]
-            for row in result.rows("overlaps")
+            for row in _held(result, "overlaps")
         ],
         "takeovers": [
             [row["cause"], row["ms"], row["role"], row["from_member"], row["to_member"], row["at_ms"], row["measured"]]
             for row in picture.dots
         ],
-        "faults": [[row["at_ms"], row["member"], row["fault"]] for row in result.rows("faults")],
+        "faults": [[row["at_ms"], row["member"], row["fault"]] for row in _held(result, "faults")],
         "moments": [
             {**moment, "why": short_tokens(moment["why"]), "records": _near(picture, moment)}
             for moment in picture.moments
@@ -101,6 +104,12 @@ def _data(result: AuditResult, title: str) -> dict[str, Any]:
         "lineage": _lineage(result),
         "tables": [_table(result, name, heading) for name, heading in _TABLES.items() if name in result.tables],
     }
+
+
+def _held(result: AuditResult, name: str) -> list[Row]:
+    """The first rows of a table: no more than an audit by Spark holds. One without Spark holds all, and its page would grow
+    with the log. [a page of 20 MB, which draws a bar for each of 100,000 terms]"""
+    return result.rows(name)[:ROWS]
 
 
 def _picture(result: AuditResult) -> Picture:
@@ -127,18 +136,23 @@ def _lineage(result: AuditResult) -> list[list[str]]:
         ["log", result.ledger],
         ["group", result.group],
         ["records", f"offsets {summary['records_from']} to {'the end' if last is None else last}"],
-        ["rows", ", ".join(f"{name} {result.tables[name].num_rows}{_more(result, name)}" for name in result.tables)],
+        [
+            "rows",
+            ", ".join(
+                f"{name} {min(result.tables[name].num_rows, ROWS)}{_more(result, name)}" for name in result.tables
+            ),
+        ],
         ["made by", f"pares {pares.__version__}"],
     ]
 
 
 def _more(result: AuditResult, name: str) -> str:
-    return " and more" if result.cut(name) else ""
+    return " and more" if result.cut(name) or result.tables[name].num_rows > ROWS else ""
 
 
 def _members(result: AuditResult) -> list[dict[str, Any]]:
-    """All that may lead, in the order in which they came: as many as the page's head says."""
-    rows = [row for row in result.rows("balance") if not row["administrator"]]
+    """All that may lead, in the order in which they came: as many as the page's head says, unless they are very many."""
+    rows = [row for row in _held(result, "balance") if not row["administrator"]]
     return [
         {
             "id": row["member"],

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from histories import key, table_of
-from tests.spark.rules.mutants import MUTANTS, Weakened
+from tests.spark.rules.mutants import MUTANTS, VIEWS, Weakened
 
 from pares.spark import tables
 from pares.spark.plain.tables import of_log
-from pares.spark.rules.base import Allowed, text, view
+from pares.spark.rules import beliefs, log, waiting
+from pares.spark.rules.base import KNOWN_FAULTS, Allowed, text, view
 from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
 
 if TYPE_CHECKING:
@@ -37,15 +38,27 @@ ELSEWHERE: Final = ("worlds_differ", "prolonged")
 """Rules that no such history breaks: the one needs a snapshot, the other a bus. Their planted cases have them."""
 KINDS: Final = {"clock_step", "lost_numbers", "twin", "uncounted_evidence", "stranger_world", "unmatched_fault"}
 """Kinds of anomalies that they must have."""
+FRAME: Final = {
+    "pauses": "pauses",
+    "waits": "stretches",
+    "able": "waits",
+    "counting": "counting",
+    "anomalies": "anomalies",
+}
+"""What each view makes."""
+_PRINT: Final = "count(*) AS many, sum(CAST(xxhash64({}) AS DECIMAL(38, 0))) AS print"
+"""By which rows are compared where they are: dozens of views make a million of them."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What both engines say of some histories: violations, anomalies, waits; and SQL under each mutant."""
+    """What both engines say of some histories: violations, and the rows of the views; and SQL under each mutant."""
 
     by_sql: Mapping[str, list[Row]]
     by_oracle: Mapping[str, list[Row]]
     weakened: Mapping[Weakened, list[Row]]
+    views: Mapping[Weakened, bool]
+    """Whether each weakened view makes other rows."""
     inputs: Mapping[str, list[Row]]
     """The tables that the rules stand on."""
     without_spark: Mapping[str, list[Row]]
@@ -60,7 +73,7 @@ class Judged:
         found: list[str] = []
         for rule in RULES:
             found += _apart(rule.name, *self.of(rule.name))
-        for name in ("anomalies", "waits"):
+        for name in FRAME.values():
             found += _apart(name, _bag(self.by_sql[name]), _bag(self.by_oracle[name]))
         for name in (*INPUTS, "segments", "balance", "violations", "anomalies", "waits"):
             by_sql, columns = self.by_sql[name] if name in self.by_sql else self.inputs[name], self._columns(name)
@@ -89,8 +102,9 @@ class Judged:
         return {g for g, _ in (one - other) + (other - one)}
 
     def survivors(self) -> list[Weakened]:
-        """The weakened rules that nothing finds out."""
-        return [mutant for mutant in self.weakened if not self.exposed(mutant)]
+        """The weakened rules and views that nothing finds out."""
+        found = [mutant for mutant in self.weakened if not self.exposed(mutant)]
+        return found + [mutant for mutant, differs in self.views.items() if not differs]
 
 
 def judge(
@@ -98,6 +112,7 @@ def judge(
     facts: pa.Table,
     allowed: Allowed = ALLOWED,
     mutants: Sequence[Weakened] = MUTANTS,
+    views: Sequence[Weakened] = (),
     faults: Sequence[tuple[int, str, str]] = (),
 ) -> Judged:
     """Has both engines judge these facts."""
@@ -110,21 +125,57 @@ def judge(
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
     with tables.interpreted(spark, short=True):
         frames = tables.of_log(held, struck, allowed, short=True, engine="spark")
-        by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", "anomalies", "waits")}
+        by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *FRAME.values())}
         inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}
-        by_oracle = plainly(inputs, allowed)
+        by_oracle = plainly(inputs, allowed) | _views(inputs, allowed)
         rows: list[Row] = []
         if parts:
             asked = view(spark, "\nUNION ALL\n".join(parts), frames, **allowed.literals())
             rows = asked.toArrow().to_pylist()
+        twisted = {one: differs for name in FRAME for one, differs in _twisted(spark, name, views, frames, allowed)}
     weakened = {mutant: [r for r in rows if r["rule"] == str(number)] for number, mutant in enumerate(mutants)}
     without_spark = of_log(facts, inputs["faults"], allowed)
-    return Judged(by_sql, by_oracle, weakened, inputs, without_spark)
+    for name in FRAME.values():  # an oracle has all columns of what it looked at
+        columns = frames[name].columns
+        by_oracle[name] = [{column: row[column] for column in columns} for row in by_oracle[name]]
+    return Judged(by_sql, by_oracle, weakened, twisted, inputs, without_spark)
+
+
+def _views(inputs: Mapping[str, list[Row]], allowed: Allowed) -> dict[str, list[Row]]:
+    """What the views make that a rule looks at and no audit shows, by their oracles."""
+    pauses = beliefs.pauses(inputs)
+    stretches = waiting.stretches({**inputs, "pauses": pauses}, waiting.limits(inputs["members"]), allowed)
+    return {"pauses": pauses, "stretches": stretches, "counting": log.counting(inputs)}
+
+
+def _twisted(
+    spark: SparkSession, name: str, views: Sequence[Weakened], frames: tables.Frames, allowed: Allowed
+) -> Iterable[tuple[Weakened, bool]]:
+    """Of each weakened view of this name, whether it makes other rows than the view."""
+    sql, columns = text(f"views/{name}"), frames[FRAME[name]].columns
+    of_name = [mutant for mutant in views if mutant.rule == name]
+    if not of_name:
+        return
+    # Each a query by itself would take longer, and to plan anew while a union of dozens runs takes longest.
+    parts = [f"SELECT -1 AS mutant, {_PRINT.format(', '.join(columns))} FROM {{{FRAME[name]}}}"]
+    for number, mutant in enumerate(of_name):
+        assert mutant.what in sql, mutant
+        twisted = sql.replace(mutant.what, mutant.then)
+        parts.append(f"SELECT {number}, {_PRINT.format(', '.join(columns))} FROM (\n{twisted}\n)")
+    words = ", ".join(KNOWN_FAULTS)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        asked = view(spark, "\nUNION ALL\n".join(parts), frames, words=words, **allowed.literals()).collect()
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    prints = {row["mutant"]: (row["many"], row["print"]) for row in asked}
+    for number, mutant in enumerate(of_name):
+        yield mutant, prints[number] != prints[-1]
 
 
 def judge_histories(spark: SparkSession, seeds: Iterable[int]) -> Judged:
     """Plays the histories of these seeds, and has them judged."""
-    return judge(spark, table_of(seeds), faults=FAULTS)
+    return judge(spark, table_of(seeds), views=VIEWS, faults=FAULTS)
 
 
 def _bag(rows: list[Row], rule: str | None = None) -> Counter[str]:
@@ -151,7 +202,8 @@ def main() -> int:
     said = judged.differences() + [f"nothing finds out {mutant}" for mutant in judged.survivors()]
     said += [f"no history has {what}" for what in judged.untouched()]
     print(
-        "\n".join(said) or f"{asked.histories} histories: both say the same; {len(judged.weakened)} mutants found out"
+        "\n".join(said)
+        or f"{asked.histories} histories: both say the same; {len(judged.weakened) + len(judged.views)} mutants found out"
     )
     return 1 if said else 0
 

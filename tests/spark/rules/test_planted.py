@@ -12,11 +12,12 @@ import pytest
 from scribe import BASE, Scribe, Truth
 from tests.spark.rules.compare import Judged, judge
 from tests.spark.rules.folds import FOLDS, Fold
-from tests.spark.rules.mutants import PLANTED
+from tests.spark.rules.mutants import PLANTED, PLANTED_VIEWS
 
 from pares.core.wire import records as r
 from pares.spark.facts.base import Fact, arrow_schema, batches
 from pares.spark.facts.claims import history
+from pares.spark.facts.folding import Partition
 from pares.spark.rules.base import Allowed
 
 if TYPE_CHECKING:
@@ -246,6 +247,17 @@ def without_its_beginning() -> list[Fact]:
     return facts
 
 
+def holes() -> list[Fact]:
+    """Entries are missing at two places, of three offsets and of one: said of the log partition, whosever they were."""
+    log = Scribe(group="holes")
+    term, (b,) = _led(log, "b")
+    _beats(log, [term.member, b], 800)
+    there = [entry for entry in log.entries if entry[0] not in HOLES]
+    fold = Partition("holes", 0, 0, claims=True)
+    return [fact for _, facts in [*fold.feed(there), *fold.finish()] for fact in facts]
+
+
+HOLES: Final = (7, 8, 9, 11)
 Story = Callable[[Scribe], None]
 STORIES: Final[dict[Story, set[tuple[str, str]]]] = {
     lawful: set(),
@@ -287,7 +299,8 @@ def judged(spark: SparkSession) -> Judged:
     for fold in FOLDS:
         parts += batches(fold.__name__, fold(Scribe(group=fold.__name__)))
     parts += batches("without_its_beginning", without_its_beginning())
-    return judge(spark, pa.Table.from_batches(parts, arrow_schema()), Allowed(), PLANTED)
+    parts += batches("holes", holes())
+    return judge(spark, pa.Table.from_batches(parts, arrow_schema()), Allowed(), PLANTED, PLANTED_VIEWS)
 
 
 @pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
@@ -308,6 +321,17 @@ def test_what_no_log_can_show_is_told_by_the_second_opinion(fold: Fold, judged: 
 def test_there_is_no_second_opinion_of_what_stands_before_the_records(judged: Judged) -> None:
     rows = [row for row in judged.by_sql["violations"] if row["g"] == "without_its_beginning"]
     assert [row for row in rows if row["rule"] == "second_opinion"] == []
+
+
+def test_each_hole_in_the_offsets_is_a_row(judged: Judged) -> None:
+    for rows in (judged.by_sql["anomalies"], judged.without_spark["anomalies"]):
+        found = [row for row in rows if row["g"] == "holes" and row["kind"] == "offset_hole"]
+        found.sort(key=lambda row: row["from_offset"])
+        assert [(row["from_offset"], row["to_offset"], row["count"], row["member"]) for row in found] == [
+            (7, 9, 3, None),
+            (11, 11, 1, None),
+        ]
+        assert {row["detail"] for row in found} == {"no entries at these offsets"}
 
 
 def test_both_engines_say_the_same_and_find_out_what_is_weakened(judged: Judged) -> None:

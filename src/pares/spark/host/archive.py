@@ -13,6 +13,8 @@ Rules, each with what breaks without it:
   the rest, and dies of it]
 * Nothing here is ever an error: without a folder that can be written, or with a Java that can't do it, the start takes as long
   as it took before. [an audit that fails for want of a cache]
+* A writing that came to its end after its session had gone is adopted by the next start. The JVM writes the head of the file
+  last, so a file with a head is whole. [a slow machine writes an archive, and does not use it for a day]
 * A writing that did not come to its end is not tried again for a day, and what it left is removed then. [each audit on a slow
   machine waits at its end for what it never gets]
 """
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
+import sys
 import time
 from pathlib import Path
 from typing import Final
@@ -33,6 +35,8 @@ WRITING_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 86_400.0
 _ENDING: Final = ".jsa"
 _DRAFT: Final = "-draft"
+_HEAD: Final = (0xF00BABA8).to_bytes(4, sys.byteorder)
+"""What an archive of this kind begins with, in HotSpot, in the machine's own order of bytes."""
 
 
 class Archive:
@@ -47,9 +51,10 @@ class Archive:
 
             folder = user_cache_path("pares", appauthor=False)
             self._name = f"spark-{_kind(java, jars, version)}"
-            self.place = _whole(folder, self._name)
+            draft = folder / f"{self._name}{_DRAFT}{_ENDING}"
+            self.place = _whole(folder, self._name) or _adopted(draft, self._name)
             if self.place is None:
-                self._draft = _begun(folder / f"{self._name}{_DRAFT}{_ENDING}")
+                self._draft = _begun(draft)
 
     @property
     def writing(self) -> bool:
@@ -68,8 +73,8 @@ class Archive:
         draft, self._draft = self._draft, None
         # What is not whole stays as it is, as the mark that it was tried.
         with contextlib.suppress(OSError):
-            if well and (size := draft.stat().st_size) > 0:
-                os.replace(draft, draft.with_name(f"{self._name}-{size}{_ENDING}"))
+            if well and draft.stat().st_size > 0:
+                _named(draft, self._name)
 
 
 def _whole(folder: Path, name: str) -> Path | None:
@@ -79,6 +84,20 @@ def _whole(folder: Path, name: str) -> Path | None:
             return path
         path.unlink()
     return None
+
+
+def _adopted(draft: Path, name: str) -> Path | None:
+    """A draft that came to its end when nobody waited for it any more."""
+    try:
+        with draft.open("rb") as file:
+            return _named(draft, name) if file.read(len(_HEAD)) == _HEAD else None
+    except FileNotFoundError:
+        return None
+
+
+def _named(draft: Path, name: str) -> Path:
+    """Gives the draft the name of a whole archive."""
+    return draft.replace(draft.with_name(f"{name}-{draft.stat().st_size}{_ENDING}"))
 
 
 def _begun(draft: Path) -> Path | None:

@@ -279,6 +279,7 @@ function members() {
   at("members").append(el("h2", {}, "Who carried how much"), table(
     [col("member"), col("host"), col("came", true), col("left", true), col("terms", true), col("led for", true), col("most at once", true), col("share"), col("", true)],
     D.members.map(m => [el("span", {title: m.id}, el("span", {class: "dot", style: `background:${colour(m.id)}`}), m.name), m.host, rel(m.from), m.to === null ? "" : rel(m.to), num(m.terms), ms(m.led), num(m.most), bar(m.share, m.id), `${(100 * m.share).toFixed(1)} %`])));
+  if (D.members_left_out) at("members").append(el("p", {class: "note"}, `The first members are listed; ${num(D.members_left_out)} more are not.`));
 }
 function numbers() {
   const box = at("numbers"), causes = rows => table([col("cause"), col("count", true), col("p50", true), col("longest", true), col("sum", true)],
