@@ -173,9 +173,9 @@ def _twisted(
         yield mutant, prints[number] != prints[-1]
 
 
-def judge_histories(spark: SparkSession, seeds: Iterable[int]) -> Judged:
+def judge_histories(spark: SparkSession, seeds: Iterable[int], views: Sequence[Weakened] = VIEWS) -> Judged:
     """Plays the histories of these seeds, and has them judged."""
-    return judge(spark, table_of(seeds), views=VIEWS, faults=FAULTS)
+    return judge(spark, table_of(seeds), views=views, faults=FAULTS)
 
 
 def _bag(rows: list[Row], rule: str | None = None) -> Counter[str]:

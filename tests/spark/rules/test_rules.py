@@ -1,6 +1,7 @@
 """Every rule, by SQL and by its oracle, over random histories: none missed, none invented; every weakened rule is found out.
 
-`python -m tests.spark.rules.compare` does so with 500 histories.
+`python -m tests.spark.rules.compare` does so with 500 histories, and with the view of those who were able to lead weakened in
+22 places, which takes as long as all else here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.rules.compare import ELSEWHERE, SEEDS, Judged, judge_histories
+from tests.spark.rules.mutants import VIEWS
 
 from pares.spark.rules.registry import RULES
 
@@ -20,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> Judged:
-    return judge_histories(spark, SEEDS)
+    return judge_histories(spark, SEEDS, [mutant for mutant in VIEWS if mutant.rule != "able"])
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES if rule.name not in ELSEWHERE])
