@@ -30,6 +30,8 @@ class NeliWork(Work):
         super().__init__(stage)
         self.planned: dict[tuple[Process, Key], None] = {}
         """Terms that were ended by plan."""
+        self.partitions: dict[tuple[Process, Key], int] = {}
+        """By which partition each term was led: tokens of two partitions may be the same."""
         stage.sight.began.append(self._began)
         self.world.on_sent.append(self._sent)
 
@@ -41,7 +43,13 @@ class NeliWork(Work):
 
     def _sent(self, process: Process, ledger: object, partition: int, payloads: Sequence[bytes]) -> None:
         """By a task: what is handed over for appending."""
-        running = [r for r in self.running if r.process is process and (process, r.key) in self.planned]
+        running = [
+            r
+            for r in self.running
+            if r.process is process
+            and (process, r.key) in self.planned
+            and self.partitions.get((process, r.key)) == partition
+        ]
         if not running or not self.stage.plan.law.exclusive:
             return
         for payload in payloads:
@@ -63,7 +71,11 @@ class NeliWork(Work):
 
     def _began(self, held: Held) -> None:
         """Another leads: for as long as the lease lasted that was in force at the end, work of that term may run on."""
-        if not self.stage.plan.law.exclusive or not self.stage.judged(held) or self.stage.between_logs():
+        if not self.stage.plan.law.exclusive or not self.stage.judged(held):
+            return
+        role, seat = held.seat[1:]
+        self.partitions[held.process, (role, seat, held.token)] = held.member.partition(role, seat)
+        if self.stage.between_logs():
             return
         for one in self.running:
             ending = (one.process, one.key)
