@@ -144,6 +144,8 @@ def test_bad_urls(url: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("url", "options", "why"),
     [
+        ("postgresql://h/db", {"sslmode": "perhaps"}, "sslmode is 'perhaps': give one of disable, allow"),
+        ("postgresql://h/db", {"channel_binding": 1}, "channel_binding is .*: give one of disable, prefer"),
         *(
             (url, {"passwort": SECRET}, "unknown client setting passwort")
             for url in (

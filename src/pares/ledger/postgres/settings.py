@@ -43,6 +43,12 @@ _NAMES: Final = (
     "sslcrl",
     "sslnegotiation",
 )
+_CHOICES: Final = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "gssencmode": ("disable", "prefer", "require"),
+    "channel_binding": ("disable", "prefer", "require"),
+}
+"""What libpq takes for these; with another value it tells of no server that it could reach, and waiting would not help."""
 _PLAIN: Final = " !#$&()*+,-./:;<=>?@[]^_`{|}~"
 """What stands for itself in a topic's name, besides letters and digits; never a quote, a backslash or a %."""
 
@@ -129,6 +135,9 @@ def take(address: Address, options: Options) -> Settings:
     taken = plain(address, options)
     client, text = told(address, options, "password", _NAMES)
     check_user(client, address, user, "user")
+    for name, choices in _CHOICES.items():
+        if name in client and client[name] not in choices:
+            raise ConfigError(f"{address.shown}: {name} is {client[name]!r:.40}: give one of {', '.join(choices)}")
     return Settings(
         **vars(taken),
         url=f"postgresql://{user}{at}{','.join(found)}/{quote(database)}{text}",
