@@ -32,13 +32,25 @@ SERVER: Final = (
 """What is done to a server that keeps its data."""
 MEMBERS: Final = ("member-kill", "member-freeze")
 _PATIENCE: Final = 60.0
-_START: Final = 300.0
+START: Final = 300.0
 """Seconds in which a server that is started has to answer: on a busy machine those in Erlang and Java take long."""
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "nats": {"settings": {"jetstream": {"sync_interval": "always"}}},
     "redis": {"replicas": 1},
 }
 """What a cluster is made with, where nothing will not do."""
+
+
+def awaited(look: Callable[[], bool], what: str) -> None:
+    """Returns when it is so. Raises `CapabilityError` after a minute."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        with contextlib.suppress(OSError):
+            if look():
+                return
+        if time.monotonic() > end:
+            raise CapabilityError(f"not within {_PATIENCE:g} s: {what}")
+        time.sleep(0.01)
 
 
 class Ground:
@@ -110,11 +122,11 @@ class OneServer(Ground):
         self.server.thaw(self.node)
 
     def restart(self) -> None:
-        self.server.restart(self.node, timeout=_START)
+        self.server.restart(self.node, timeout=START)
 
 
 class Restored(OneServer):
-    """One that can be given back the data that it had some time ago: as by a power cut, or by a standby that was behind."""
+    """One that can be given back the data that it had some time ago, as by a loss of power."""
 
     loss = "restored"
 
@@ -150,13 +162,13 @@ class Pair(OneServer):
         return 3 - self.node
 
     def fail_over(self) -> None:
-        self._until(self._caught_up, "the replica has all that the master has")
+        awaited(self._caught_up, "the replica has all that the master has")
         self.kill()
         self._promote()
 
     @contextmanager
     def losing(self) -> Iterator[Callable[[], None]]:
-        self._until(self._caught_up, "the replica has all that the master has")
+        awaited(self._caught_up, "the replica has all that the master has")
         behind = self.other
         self.server.freeze(behind)
 
@@ -175,7 +187,7 @@ class Pair(OneServer):
 
     def _promote(self) -> None:
         old, new = self.node, self.other
-        self._until(lambda: serves("127.0.0.1", self.server.nodes[new - 1].port), "the replica answers")
+        awaited(lambda: serves("127.0.0.1", self.server.nodes[new - 1].port), "the replica answers")
         self.server.promote(new)
         self.node = new
         self.server.restart(old)
@@ -190,17 +202,6 @@ class Pair(OneServer):
 
         had = offset(self.node, b"master_repl_offset")
         return offset(self.other, b"slave_repl_offset") >= had >= 0
-
-    @staticmethod
-    def _until(look: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + _PATIENCE
-        while True:
-            with contextlib.suppress(OSError):
-                if look():
-                    return
-            if time.monotonic() > end:
-                raise CapabilityError(f"not within {_PATIENCE:g} s: {what}")
-            time.sleep(0.01)
 
 
 class Emulated(Ground):
@@ -240,9 +241,15 @@ def _sqlite(folder: Path) -> Iterator[Ground]:
 
 @contextmanager
 def _cluster(kind: type[LocalCluster]) -> Iterator[Ground]:
+    if kind is Postgres:
+        from chaos.ledgers.standby import followed
+
+        with followed() as pair:
+            yield pair
+        return
     make: Any = kind
     with make(**_OPTIONS.get(kind.command, {})) as server:
-        where = Pair if kind is Redis else Restored if kind in (Postgres, RabbitMQ) else OneServer
+        where = Pair if kind is Redis else Restored if kind is RabbitMQ else OneServer
         yield where(server, named(server))
 
 

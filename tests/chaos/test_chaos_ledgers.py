@@ -16,13 +16,14 @@ from chaos.ledgers.faults import KINDS, LOSSES
 from chaos.ledgers.grounds import Emulated, Ground, OneServer, Pair, Restored, ledgers
 from chaos.ledgers.losses import Losses, crossings
 from chaos.ledgers.run import Found, Plan
+from chaos.ledgers.standby import Followed
 from chaos.verdict.judge import Outcome
 from process_beliefs import Belief
 
 import pares.dev
 
 ROOT = Path(__file__).resolve().parents[2]
-GROUNDS: tuple[type[Ground], ...] = (Ground, OneServer, Restored, Pair, Emulated)
+GROUNDS: tuple[type[Ground], ...] = (Ground, OneServer, Restored, Pair, Followed, Emulated)
 
 
 # The plan ------------------------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def test_on_files_a_planted_overlap_is_found_out() -> None:
 @pytest.mark.parametrize("ledger", ["postgres", "redis", "rabbitmq", "pulsar", "nats", "kafka", "kinesis"])
 def test_on_a_server_no_promise_is_broken(ledger: str) -> None:
     """Each kind of fault that keeps what was acknowledged, once; and where it can be brought about, a loss."""
-    count = {"redis": 9, "kinesis": 5}.get(ledger, 8)
+    count = {"redis": 9, "postgres": 9, "kinesis": 5}.get(ledger, 8)
     code, found = run("--ledger", ledger, "--faults", str(count), "--losses", "1", "--seed", "3")
     assert found[ledger]["broken"] == []
     assert code == 0, found
