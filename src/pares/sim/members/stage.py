@@ -183,6 +183,10 @@ class Stage:
 
     # What promises and programs ask ----------------------------------------------------------------------------------
 
+    def keeps_up(self) -> bool:
+        """Whether the way to the log is quick enough for all that members have to write in a session."""
+        return True
+
     def promise(self, kind: type[P]) -> P:
         return next(promise for promise in self.promises if isinstance(promise, kind))
 

@@ -77,13 +77,15 @@ class NeliGround(Ground):
         return 0 if self.plan.law.exclusive or member.group != self.group else self.plan.threshold
 
     def excused(self, one: Held, other: Held) -> bool:
-        """Against A1: one of them went on reading, and did not know it, in another log than before; or an announcement was
-        lost. Of the group that claims make of the partitions: as ever, too."""
+        """Against A1: one of them went on reading, and did not know it, in another log than before; an announcement was lost;
+        or the numbers of roles were, and are given anew, so that a role belongs to two partitions until all have read that. Of
+        the group that claims make of the partitions: as ever, too."""
         if self.misled(one) or self.misled(other):
             return True
         if one.seat[0] != self.group:
             return super().excused(one, other)
-        lost = any(partition.lost for partition in self.log.partitions) and self.between_logs()
+        renumbered = not self.plan.numbers and self.log.partitions[0].forgot
+        lost = (renumbered or any(partition.lost for partition in self.log.partitions)) and self.between_logs()
         return lost or not self.plan.law.exclusive
 
     def misled(self, held: Held) -> bool:
@@ -107,7 +109,7 @@ class NeliGround(Ground):
 
     def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
         """Of one role a member leads one seat. A slow member is given partitions as any other, and keeps them."""
-        if any(user.running and not self.near(user) for user in self.own):
+        if not self.keeps_up():
             return []
         return [
             user.member.id
@@ -117,6 +119,9 @@ class NeliGround(Ground):
             and self.quick(user)
             and not any(held.seat[:2] == (self.group, role) for held in self.sight.of_process(user.process))
         ]
+
+    def keeps_up(self) -> bool:
+        return all(self.near(user) for user in self.own if user.running)
 
     def near(self, user: Someone) -> bool:
         weather, plan = self.weather_of(user), self.plan

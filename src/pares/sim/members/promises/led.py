@@ -74,7 +74,7 @@ class Led(Promise):
         return self.stage.plan.barrier_timeout_ns if hang else 0
 
     def _began(self, held: Held) -> None:
-        if not self._quiet():
+        if not self._quiet() or not self.stage.keeps_up():
             return
         now = self.world.now
         left, as_of = self.moves.get(held.seat, (float(MOVES), now))

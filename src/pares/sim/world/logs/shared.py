@@ -20,6 +20,8 @@ class Partition(SimLog):
         self.wrong_ms = wrong_ms
         self.lost = 0
         """How often that has happened."""
+        self.forgot = False
+        """Whether it has lost all that stood in it, at some time."""
 
     def stamp_ms(self, now: int) -> int:
         """By a wall clock that is right; or by that of the writer."""
@@ -88,6 +90,7 @@ class SharedLog:
     def forget(self, partition: int) -> None:
         """It loses all that stands in it, whatever its retention."""
         self.partitions[partition].trim(self.partitions[partition].end)
+        self.partitions[partition].forgot = True
         self._tell()
 
     def lose_tail(self, count: int, partition: int = 0) -> None:

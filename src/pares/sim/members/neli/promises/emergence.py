@@ -9,6 +9,7 @@ from pares.sim.members.promises.base import Promise
 
 if TYPE_CHECKING:
     from pares.sim.members.neli.ground import NeliGround
+    from pares.sim.world.process import Process
 
 
 class Emergence(Promise):
@@ -19,6 +20,8 @@ class Emergence(Promise):
         super().__init__(stage)
         self.bound = self._bound()
         self._due = 0
+        self._waited: set[Process] = set()
+        """Those whose barriers have had all the time that there is for one."""
 
     def _bound(self) -> int:
         """The group notices, and tells, and the announcement comes back; where T is above the session, or the group gave a
@@ -52,7 +55,7 @@ class Emergence(Promise):
         if self.world.now < self._due:
             return  # something else was done to it meanwhile
         for role, index in self.stage.seats():
-            if self.stage.sight.believers((self.stage.group, role, index)):
+            if self.stage.sight.believers((self.stage.group, role, index)) or self._is_waited_for():
                 continue
             able = self.stage.could_lead(role, index, self.bound)
             if able:
@@ -60,3 +63,13 @@ class Emergence(Promise):
                     f"nobody leads {role}/{index} {self.bound / 1e6:.0f} ms after the last disturbance, though "
                     f"{', '.join(able)} could"
                 )
+
+    def _is_waited_for(self) -> bool:
+        """Whether a barrier of the storm has not returned yet, and a planned handover may be waiting for it (N5): looks again
+        when it has had its time."""
+        stuck = {process for user in self.stage.own for process in user.hanging if process.alive} - self._waited
+        if stuck:
+            self._waited |= stuck
+            self._due = self.world.now + self.stage.plan.barrier_timeout_ns + self.bound
+            self.world.after(self._due - self.world.now, self._look)
+        return bool(stuck)

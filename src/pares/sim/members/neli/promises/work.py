@@ -50,7 +50,7 @@ class NeliWork(Work):
             and (process, r.key) in self.planned
             and self.partitions.get((process, r.key)) == partition
         ]
-        if not running or not self.stage.plan.law.exclusive:
+        if not running or not self.stage.plan.law.exclusive or self.stage.between_logs():
             return
         for payload in payloads:
             record = decoded(payload)
