@@ -32,6 +32,7 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
         "any-beacon-re-arms": (1, "exclusive belief"),
         "no-clock-error": (1, "exclusive belief"),
         "threshold-above-session": (4, "a leader emerges"),
+        "settled-numbers-unseen": (1452, "roles are led"),
     },
     "nele": {
         "stop-at-once": (0, "no gap"),

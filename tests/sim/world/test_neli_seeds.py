@@ -31,9 +31,11 @@ def test_clean_seeds_keep_every_promise(protocol: str) -> None:
             1028,
         ),  # the coordinator had put out a member whose barrier ran, and another one did not wait for that
         ("fast-neli", 1244),  # a topic that grew to more partitions than one member can announce itself in, in time
+        ("fast-neli", 1518),  # as 1155
         ("neli", 922),  # the log with the numbers of roles forgot everything
         ("neli", 1147),  # a barrier of the storm did not return in the calm either
         ("neli", 1155),  # a log that lost its tail shows an announcement whose work still runs
+        ("neli", 1452),  # roles came to their numbers when their partition was led already
         ("nele", 334),  # a log that was begun anew gives smaller tokens than the one before it
         ("nele", 1297),  # what was to befall an announcement of the storm befell one of the calm
         ("nele", 1446),  # the only member that runs has been refused, and can lead nothing

@@ -129,7 +129,9 @@ class Induced:
         # When one beat is due, those that are nearly due go with it: so this member wakes once for all partitions.
         beats = [p.outbox.last_at + self.rules.interval_ns(p) for p in self.parts if p.outbox.in_flight is None]
         early_ns = self.rules.share.interval_ns // 4 if any(now >= due for due in beats) else 0
-        self.roles.await_numbers(now, self.rules.blind_ns(), wakes)
+        if self.roles.await_numbers(now, self.rules.blind_ns(), wakes):
+            for part in self.parts:  # one may lead already, without the roles that had no number
+                self._reseat(part, now, effects)
         for part in self.parts:
             part.overdue(now, effects)
             self._advance(part, now, effects)

@@ -161,11 +161,12 @@ class Roles:
         elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self.again:
             self.again = list(self.numbering.of)
 
-    def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> None:
+    def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> bool:
         """Has the numbers written down again in time; where the log has lost them, and no member answers, settles for the
-        rest."""
+        rest. Returns whether it has just done so: then roles may have numbers that had none."""
         if not self.known or not self.numbered:
-            return
+            return False
+        settled = False
         part, numbering = self.parts[0], self.numbering
         # The leader of partition 0 writes the numbers down again; after twice that time without it, any other member does.
         after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
@@ -176,10 +177,12 @@ class Roles:
             until = part.track.entered_at + max(blind_ns, 2 * self.config.session_ms * MS)
             if now < until:
                 wakes.append(until)
-                return
+                return False
             numbering.settle()
+            settled = True
         if self.wishes:
             self._place()
+        return settled
 
     def restate(self, part: Partition, now: int) -> None:
         """An owner writes the partition's roles down again now and then: the log may forget the first record of them."""

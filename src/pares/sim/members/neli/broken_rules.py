@@ -14,6 +14,7 @@ from pares.core.neli.induced import Induced
 from pares.core.neli.partition import Outbox, Partition
 from pares.core.neli.partition_log import Track, Writer
 from pares.core.neli.phases import EXCLUSIVE, GIVEN, NON_EXCLUSIVE, SEEKING, STANDING, Act, On, Phase, Row, Table
+from pares.core.neli.roles import Roles
 from pares.runtime.neli import kit
 from pares.runtime.neli.binding import NeliBinding
 from pares.sim.engine import MS
@@ -205,6 +206,17 @@ def beats_wait() -> list[Patch]:
         return payload
 
     return [(Outbox, "hand_over", digresses)]
+
+
+def settled_numbers_unseen() -> list[Patch]:
+    """Roles that came to their numbers as no member answered are led from the next record about roles on."""
+    await_numbers = Roles.__dict__["await_numbers"]
+
+    def unseen(self: Roles, now: int, blind_ns: int, wakes: list[int]) -> bool:
+        await_numbers(self, now, blind_ns, wakes)
+        return False
+
+    return [(Roles, "await_numbers", unseen)]
 
 
 def own_records_are_a_clones() -> list[Patch]:

@@ -230,6 +230,12 @@ NELI: Final = (
         | {"native": True, "session_ms": 500, "threshold_ms": 1500, "error_ms": 0, "interval_ms": 100}
         | {"faults": {"crash": 1.0}, "storm": 4.0, "calm": 24.0},
     ),
+    _made(
+        "settled-numbers-unseen",
+        "N6",
+        "roles that come to a number by the passing of time alone are not led",
+        rules.settled_numbers_unseen,
+    ),
 )
 NELE: Final = (
     _made(
