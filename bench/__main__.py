@@ -128,11 +128,12 @@ def main() -> None:
         parser.error(f"no case on {kind.name}: {', '.join(sorted(unknown))}; there are {', '.join(cases)}")
     names = list(dict.fromkeys(options.only or kind.usual))
     sections = {name: kind.apart.get(name, kind.section) for name in names}
-    for section in dict.fromkeys(sections.values()) if options.write is not None else ():
-        try:  # before an hour of measuring
-            between(options.write, section.begin, section.end)
-        except (OSError, ValueError) as error:
-            parser.error(f"nothing could be written: {error}")
+    if options.write is not None:
+        for section in dict.fromkeys(sections.values()):
+            try:  # before an hour of measuring
+                between(options.write, section.begin, section.end)
+            except (OSError, ValueError) as error:
+                parser.error(f"nothing could be written: {error}")
     before: dict[str, str] = {}
     if options.compare is not None:
         for section in dict.fromkeys(sections.values()):
