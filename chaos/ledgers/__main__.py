@@ -25,7 +25,7 @@ from rich.console import Console
 
 from chaos.ledgers import report
 from chaos.ledgers.faults import KINDS, LOSSES
-from chaos.ledgers.grounds import ledgers
+from chaos.ledgers.places import ledgers
 from chaos.ledgers.run import Found, Plan, run
 from chaos.mutant import SHOWN, script
 from chaos.progress import Tell, progress

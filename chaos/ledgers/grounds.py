@@ -9,15 +9,13 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from bench.ledgers.servers import clusters, named
-
 import pares
 from pares.core.errors import CapabilityError
-from pares.dev import Postgres, RabbitMQ, Redis
+from pares.dev import RabbitMQ, Redis
 from pares.dev.cluster import LocalCluster
 from pares.dev.redis import serves
 
@@ -34,11 +32,6 @@ MEMBERS: Final = ("member-kill", "member-freeze")
 _PATIENCE: Final = 60.0
 START: Final = 300.0
 """Seconds in which a server that is started has to answer: on a busy machine those in Erlang and Java take long."""
-_OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "nats": {"settings": {"jetstream": {"sync_interval": "always"}}},
-    "redis": {"replicas": 1},
-}
-"""What a cluster is made with, where nothing will not do."""
 
 
 def awaited(look: Callable[[], bool], what: str) -> None:
@@ -150,25 +143,41 @@ class Restored(OneServer):
             shutil.rmtree(copy, ignore_errors=True)
 
 
-class Pair(OneServer):
-    """A Redis and its replica, of which each may be the master."""
+class Replicated(OneServer):
+    """One that has a replica, of which each may be the master."""
 
     kinds = (*MEMBERS, *SERVER, "failover")
     loss = "failover-behind"
+
+    def fail_over(self) -> None:
+        self._catch_up()
+        self.kill()
+        self._promote()
+
+    def _catch_up(self) -> None:
+        awaited(self._caught_up, "the replica has all that the master has")
+
+    def _caught_up(self) -> bool:
+        """Whether nothing that the master had before this look is missing at the replica."""
+        raise NotImplementedError
+
+    def _promote(self) -> None:
+        """The replica is the master now, and the former master its replica."""
+        raise NotImplementedError
+
+
+class Pair(Replicated):
+    """Redis."""
+
     server: Redis
 
     @property
     def other(self) -> int:
         return 3 - self.node
 
-    def fail_over(self) -> None:
-        awaited(self._caught_up, "the replica has all that the master has")
-        self.kill()
-        self._promote()
-
     @contextmanager
     def losing(self) -> Iterator[Callable[[], None]]:
-        awaited(self._caught_up, "the replica has all that the master has")
+        self._catch_up()
         behind = self.other
         self.server.freeze(behind)
 
@@ -193,8 +202,6 @@ class Pair(OneServer):
         self.server.restart(old)
 
     def _caught_up(self) -> bool:
-        """Whether nothing that the master had before this look is missing at the replica."""
-
         def offset(node: int, of: bytes) -> int:
             said = self.server.ask("INFO", "replication", node=node)
             found = [line.partition(b":")[2] for line in said.splitlines() if line.startswith(of + b":")]
@@ -218,47 +225,6 @@ class Emulated(Ground):
 
     def thaw(self) -> None:
         self.moto.thaw()
-
-
-def ledgers() -> dict[str, Callable[[Path], AbstractContextManager[Ground]]]:
-    """Where each ledger can be kept, by its name, in a folder of the run's."""
-    found: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {"file": _file, "sqlite": _sqlite}
-    for name, kind in sorted(clusters().items()):
-        found[name] = lambda folder, kind=kind: _cluster(kind)
-    found["kinesis"] = _kinesis
-    return found
-
-
-@contextmanager
-def _file(folder: Path) -> Iterator[Ground]:
-    yield Ground(lambda name: f"file://{folder / name}")
-
-
-@contextmanager
-def _sqlite(folder: Path) -> Iterator[Ground]:
-    yield Ground(lambda name: f"sqlite:///{folder / name}.db")
-
-
-@contextmanager
-def _cluster(kind: type[LocalCluster]) -> Iterator[Ground]:
-    if kind is Postgres:
-        from chaos.ledgers.standby import followed
-
-        with followed() as pair:
-            yield pair
-        return
-    make: Any = kind
-    with make(**_OPTIONS.get(kind.command, {})) as server:
-        where = Pair if kind is Redis else Restored if kind is RabbitMQ else OneServer
-        yield where(server, named(server))
-
-
-@contextmanager
-def _kinesis(folder: Path) -> Iterator[Ground]:
-    from kinesis_tools import Moto, logged_in
-
-    with logged_in(), Moto() as moto:
-        yield Emulated(moto)
 
 
 def _copy(data: Path, to: Path) -> None:

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.ledgers.faults import KINDS, LOSSES
-from chaos.ledgers.grounds import ledgers
 from chaos.ledgers.losses import Losses
+from chaos.ledgers.places import ledgers
 from chaos.ledgers.run import Found
 from chaos.verdict.judge import rows
 from chaos.verdict.report import machine

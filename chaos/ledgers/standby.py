@@ -13,7 +13,7 @@ from typing import Final
 
 import psycopg
 
-from chaos.ledgers.grounds import MEMBERS, SERVER, START, OneServer, awaited
+from chaos.ledgers.grounds import START, Replicated
 from pares.dev import Postgres
 from pares.dev.postgres import bin_folder
 
@@ -22,32 +22,23 @@ _ALL_REPLAYED: Final = (
 )
 
 
-class Followed(OneServer):
+class Followed(Replicated):
     """`server` is the primary. The standby is not synchronous: what was acknowledged last may be missing there."""
 
-    kinds = (*MEMBERS, *SERVER, "failover")
-    loss = "failover-behind"
     server: Postgres
 
     def __init__(self, first: Postgres, second: Postgres) -> None:
         self.standby = second
-        self._ports = {id(first): first.port}
         super().__init__(first, self._url)
         self._follow()
-        self._ports[id(second)] = second.port
 
     def _url(self, name: str) -> str:
-        servers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        servers = ",".join(f"127.0.0.1:{each.nodes[0].port}" for each in (self.server, self.standby))
         return f"postgresql://pares@{servers}/postgres?table={name}"
-
-    def fail_over(self) -> None:
-        awaited(self._caught_up, "the standby has all that the primary has")
-        self.kill()
-        self._promote()
 
     @contextmanager
     def losing(self) -> Iterator[Callable[[], None]]:
-        awaited(self._caught_up, "the standby has all that the primary has")
+        self._catch_up()
         behind = self.standby
         behind.stop(1)
 
@@ -63,7 +54,6 @@ class Followed(OneServer):
                 behind.restart(1, timeout=START)
 
     def _promote(self) -> None:
-        """The standby is the primary now, and follows nobody; the former primary begins anew as its standby."""
         self.server, self.standby = self.standby, self.server
         assert _said(self.server, "SELECT pg_promote()"), "it was not promoted"
         self._follow()
@@ -74,22 +64,8 @@ class Followed(OneServer):
         assert place is not None
         if began and self.standby.nodes[0].running:
             self.standby.kill()
-        folder = place / "node-1"
-        data, owner = folder / "data", (self.server.nodes[0].folder / "data").stat()
-        shutil.rmtree(data, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        for made in (place, folder):
-            os.chown(made, owner.st_uid, owner.st_gid)
-        where = ["-h", "127.0.0.1", "-p", str(self.server.port), "-U", "pares"]
-        subprocess.run(
-            [bin_folder() / "pg_basebackup", *where, "-D", data, "-R", "-c", "fast", "--no-sync"],
-            check=True,
-            user=owner.st_uid,
-            group=owner.st_gid,
-            extra_groups=[],
-            cwd=folder,
-            timeout=START,
-        )
+        shutil.rmtree(place / "node-1" / "data", ignore_errors=True)
+        base_backup(self.server, place)
         if began:
             self.standby.restart(1, timeout=START)
         else:
@@ -97,6 +73,24 @@ class Followed(OneServer):
 
     def _caught_up(self) -> bool:
         return _said(self.server, _ALL_REPLAYED)
+
+
+def base_backup(primary: Postgres, place: Path) -> None:
+    """Makes in that folder what `Postgres(folder=place)` starts as a standby of the primary, and follows it."""
+    folder, owner = place / "node-1", (primary.nodes[0].folder / "data").stat()
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in (place, folder):
+        os.chown(made, owner.st_uid, owner.st_gid)
+    where = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "pares"]
+    subprocess.run(
+        [bin_folder() / "pg_basebackup", *where, "-D", folder / "data", "-R", "-c", "fast", "--no-sync"],
+        check=True,
+        user=owner.st_uid,
+        group=owner.st_gid,
+        extra_groups=[],
+        cwd=folder,
+        timeout=START,
+    )
 
 
 def _said(server: Postgres, question: str) -> bool:

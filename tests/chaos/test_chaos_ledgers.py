@@ -13,8 +13,9 @@ from bench.ledgers.servers import clusters
 from chaos.ledgers import report
 from chaos.ledgers.__main__ import exit_code
 from chaos.ledgers.faults import KINDS, LOSSES
-from chaos.ledgers.grounds import Emulated, Ground, OneServer, Pair, Restored, ledgers
+from chaos.ledgers.grounds import Emulated, Ground, OneServer, Pair, Restored
 from chaos.ledgers.losses import Losses, crossings
+from chaos.ledgers.places import ledgers
 from chaos.ledgers.run import Found, Plan
 from chaos.ledgers.standby import Followed
 from chaos.verdict.judge import Outcome

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from chaos.ledgers.standby import base_backup
 from log_tools import HANG, append_again, payloads, read_all, until
 from postgres_harm import copy_of, data_of, message, raw, sql
 from proxy_tools import proxied
@@ -22,7 +21,6 @@ import pares
 import pares.ledger
 from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.dev import Postgres
-from pares.dev.postgres import bin_folder
 from pares.ledger import Ledger
 from pares.ledger.address import Address, Options
 from pares.ledger.postgres.settings import take
@@ -205,28 +203,10 @@ def test_a_member_begins_anew_when_the_server_lost_what_it_had_read(server: Post
         assert again.token > had.token >= first.token
 
 
-class Standby:
-    """A copy of a server that follows it."""
-
-    def __init__(self, primary: Postgres, folder: Path) -> None:
-        self.server = Postgres(folder=folder / "standby")
-        data = folder / "standby" / "node-1" / "data"
-        data.parent.mkdir(parents=True)
-        owner = data_of(primary).stat()
-        for place in (data.parent.parent, data.parent):
-            os.chown(place, owner.st_uid, owner.st_gid)
-        command = [bin_folder() / "pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U", "pares"]
-        command += ["-D", data, "-R", "-c", "fast", "--no-sync"]
-        subprocess.run(
-            command, check=True, user=owner.st_uid, group=owner.st_gid, extra_groups=[], cwd=data.parent, timeout=HANG
-        )
-        self.data = data
-
-
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_failover_is_another_log_only_if_something_was_lost(server: Postgres, folder: Path, lost: bool) -> None:
-    standby = Standby(server, folder)
-    with standby.server as second:
+    base_backup(server, folder / "standby")
+    with Postgres(folder=folder / "standby") as second:
         url = f"postgresql://pares@127.0.0.1:{server.port},127.0.0.1:{second.port}/postgres?timeout=5"
         ledger = pares.ledger.open(url)
         ledger.append_many([b"kept"] * 5)

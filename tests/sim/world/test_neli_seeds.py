@@ -26,10 +26,7 @@ def test_clean_seeds_keep_every_promise(protocol: str) -> None:
 @pytest.mark.parametrize(
     ("protocol", "seed"),
     [
-        (
-            "fast-neli",
-            1028,
-        ),  # the coordinator had put out a member whose barrier ran, and another one did not wait for that
+        ("fast-neli", 1028),  # a member that was put out, and another one that did not wait for its barrier
         ("fast-neli", 1244),  # a topic that grew to more partitions than one member can announce itself in, in time
         ("fast-neli", 1518),  # as 1155
         ("neli", 922),  # the log with the numbers of roles forgot everything

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from runtime_tools import until
 
 import pares
 from pares.spark.audit import audit
@@ -20,15 +20,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 RECORDS = 400
 HANG = 60.0
-
-
-def _until(done: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(int(HANG / 0.02)):
-        if done():
-            return
-        pause.wait(0.02)
-    raise AssertionError("the consumers did not get there")
 
 
 def _works(consumer: pares.Consumer, seen: list[int]) -> threading.Thread:
@@ -55,11 +46,11 @@ def test_both_engines_find_nothing_wrong(tmp_path: Path, spark: SparkSession, cl
     seen: list[int] = []
     with pares.Consumer(url, name="a", session=5.0, **given) as one:
         threads = [_works(one, seen)]
-        _until(lambda: len(seen) > 50)
+        until(lambda: len(seen) > 50, "one works")
         with pares.Consumer(url, name="b", session=5.0, **given) as two:
             threads.append(_works(two, seen))
-            _until(lambda: bool(two.claims()) or len(seen) >= RECORDS)
-        _until(lambda: one.lag() == 0 and len(one.claims()) >= 2)
+            until(lambda: two.claims() or len(seen) >= RECORDS, "the other one has some")
+        until(lambda: one.lag() == 0 and len(one.claims()) >= 2, "all is done")
     for thread in threads:
         thread.join(HANG)
     results = [audit(url, "g", engine="python"), audit(url, "g", spark=spark, engine="spark")]

@@ -438,4 +438,4 @@ class AllCall:
             if own is not None:
                 moments.append(own.deadline)
         moments += self._barriers.values()
-        return min(moment for moment in [*moments, now + self._beat] if moment > min(now, self._heard))
+        return min(moment for moment in [*moments, now + self._beat] if moment > self._heard)

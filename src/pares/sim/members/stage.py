@@ -183,6 +183,10 @@ class Stage:
 
     # What promises and programs ask ----------------------------------------------------------------------------------
 
+    def hanging(self) -> set[Process]:
+        """Those of which a barrier has not returned yet, be it one of the storm."""
+        return {process for user in self.own for process in user.hanging if process.alive}
+
     def keeps_up(self) -> bool:
         """Whether the way to the log is quick enough for all that members have to write in a session."""
         return True

@@ -70,8 +70,7 @@ class Led(Promise):
     def _hanging(self) -> int:
         """Calls about one seat come one at a time (R5). So where one of the storm has not returned yet, the next planned end
         waits for it, up to the barrier's timeout, and nobody leads meanwhile."""
-        hang = any(process.alive for user in self.stage.own for process in user.hanging)
-        return self.stage.plan.barrier_timeout_ns if hang else 0
+        return self.stage.plan.barrier_timeout_ns if self.stage.hanging() else 0
 
     def _began(self, held: Held) -> None:
         if not self._quiet() or not self.stage.keeps_up():

@@ -67,7 +67,7 @@ class Emergence(Promise):
     def _is_waited_for(self) -> bool:
         """Whether a barrier of the storm has not returned yet, and a planned handover may be waiting for it (N5): looks again
         when it has had its time."""
-        stuck = {process for user in self.stage.own for process in user.hanging if process.alive} - self._waited
+        stuck = self.stage.hanging() - self._waited
         if stuck:
             self._waited |= stuck
             self._due = self.world.now + self.stage.plan.barrier_timeout_ns + self.bound

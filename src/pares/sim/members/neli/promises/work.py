@@ -12,7 +12,7 @@ from pares.core.reasons import PLANNED, REVOKED, ROLE_ADDED, ROLE_REMOVED, SUPER
 from pares.core.wire.neli_records import Yield
 from pares.sim.engine import MS
 from pares.sim.members.neli.judge import decoded
-from pares.sim.members.promises.work import Key, Work
+from pares.sim.members.promises.work import Key, Running, Work
 from pares.sim.members.sight import Held
 
 if TYPE_CHECKING:
@@ -54,20 +54,24 @@ class NeliWork(Work):
             return
         for payload in payloads:
             record = decoded(payload)
-            if not isinstance(record, Yield) or not record.led:
-                continue
-            for one in running if record.why.startswith(SUPERSEDED) else ():
-                # It has read another member's announcement while the barrier ran: the group has gone on without it (N3), and
-                # nothing waits any longer (N5).
-                if one.key[2] == record.term:
-                    self.planned.pop((process, one.key), None)
-            if record.why in BY_PLAN:
+            if isinstance(record, Yield) and record.led:
                 for one in running:
-                    waited = process.reading() - self.ending[process, one.key][0]
-                    if one.key[2] == record.term and waited < self.stage.plan.barrier_timeout_ns - MS:
-                        self.fail(
-                            f"{record.m} yields {one.key} while {one.what} runs, {waited / 1e6:.3f} ms after the term's end"
-                        )
+                    if one.key[2] == record.term:
+                        self._yields(one, record)
+
+    def _yields(self, one: Running, record: Yield) -> None:
+        """Its member says that the term is over, while it runs."""
+        ending = (one.process, one.key)
+        if record.why.startswith(SUPERSEDED):
+            # It has read another member's announcement while the barrier ran: the group has gone on without it (N3), and
+            # nothing waits any longer (N5).
+            self.planned.pop(ending, None)
+        elif record.why in BY_PLAN:
+            waited = one.process.reading() - self.ending[ending][0]
+            if waited < self.stage.plan.barrier_timeout_ns - MS:
+                self.fail(
+                    f"{record.m} yields {one.key} while {one.what} runs, {waited / 1e6:.3f} ms after the term's end"
+                )
 
     def _began(self, held: Held) -> None:
         """Another leads: for as long as the lease lasted that was in force at the end, work of that term may run on."""
