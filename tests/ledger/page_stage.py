@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ledger_stages import Stage, in_processes
 
-import pares.ledger
 from pares.ledger import Ledger
 
 PAGE = Path(__file__).parents[2] / "docs" / "internals.md"
@@ -60,9 +59,12 @@ class PageStage(Stage):
             yield
 
     def replace(self) -> None:
-        for path in self.folder.glob("box.db*"):
-            path.unlink()
-        pares.ledger.open(self.url).close()
+        """In a transaction: SQLite's connections remove files of theirs by name when they close, another database's too."""
+        with closing(sqlite3.connect(self.path, timeout=20, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("DELETE FROM entries")
+            other.execute("UPDATE logs SET first = 0, next = 0, id = lower(hex(randomblob(8)))")
+            other.execute("COMMIT")
 
     def elsewhere(self, names: list[str], count: int) -> dict[str, list[int]]:
         return in_processes(self.url, names, count)
