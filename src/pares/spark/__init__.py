@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pares.spark.sinks.postgres import PostgresSink
     from pares.spark.sinks.sqlite import SqliteSink
     from pares.spark.source import LedgerSource, register
+    from pares.spark.source.connector import from_kafka
     from pares.spark.verdict import Promise
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "SqliteSink",
     "dataset",
     "find_java",
+    "from_kafka",
     "guard",
     "history",
     "no_java_message",
@@ -78,6 +80,7 @@ _WHERE: Final = {
     "SqliteSink": "sinks.sqlite",
     "dataset": "driving.claims",
     "find_java": "java",
+    "from_kafka": "source.connector",
     "guard": "driving.guard",
     "history": "histories",
     "no_java_message": "java",

@@ -15,6 +15,7 @@ Kafka is read by this source too, and not by Spark's own connector. That one wou
 version of this Spark, and it takes Java's client settings: a caller that has told pares how to reach the brokers (TLS, SASL)
 would have to say it again, in other words, for the audit. So what a member can read, an audit can, with nothing more
 installed and nothing more to say. It costs no more than it must: for the fold every entry has to pass through Python anyway.
+Jobs that have the connector all the same give what it loads to `connector.from_kafka`, and get the same rows.
 """
 
 from pares.spark.source.batch import LedgerReader
