@@ -52,6 +52,19 @@ except CapabilityError as error:
 """
 
 
+SPARED = """
+import sys
+from pares.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+assert "pandas" not in sys.modules
+import pandas  # a program may have it all the same
+assert pandas.DataFrame({"a": [1]}).shape == (1, 1)
+"""
+
+
 def _run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], env={**os.environ, **env}, capture_output=True, text=True, timeout=800
@@ -98,3 +111,12 @@ def test_importing_costs_no_spark() -> None:
         "import sys, pares.spark, pares.spark.session, pares.spark.java; print([m for m in sys.modules if 'pyspark' in m])"
     )
     assert ran.stdout == "[]\n"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["python", "spark"])
+def test_a_command_imports_no_pandas(tmp_path: Path, engine: str) -> None:
+    """Arrow and Spark would, to see whether values are of its kinds."""
+    url = story(1, roles=2, steps=20).save(tmp_path / "work.db")
+    done = _run(SPARED, "audit", "--ledger", url, "--group", "g", "--engine", engine)
+    assert done.returncode == 0, done.stdout + done.stderr

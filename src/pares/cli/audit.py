@@ -190,15 +190,16 @@ def _by_spark(engine: str, *, alone: bool) -> bool:
     """Whether Spark judges; `alone`: one log, and nothing that only Spark reads. Says so where there is no Java and Python
     judges instead. Raises `CapabilityError` where Spark is needed and can't be had."""
     from pares.core.errors import ConfigError
-    from pares.spark.session import has_java, require, require_rows
+    from pares.spark.session import has_java, require, require_rows, spare_pandas
 
     if engine == "python" and not alone:
         raise ConfigError(
             "--engine python judges one log by itself: leave out --writes, --faults, --also and --all-groups"
         )
+    require_rows()
+    spare_pandas()
     if engine == "python":
         return False
-    require_rows()
     if engine == "auto" and alone and not has_java():
         say("no Java was found, which Spark needs")
         return False

@@ -210,6 +210,31 @@ def _import() -> None:
         raise CapabilityError(f"Spark is not installed here ({error}): pip install 'pares[spark]'") from None
 
 
+def spare_pandas() -> None:
+    """Has Arrow and Spark find no pandas in this process, which neither needs here: both import it, for half a second, to see
+    whether values are of its kinds. For commands; a program that gives them such values must not call this. The program's own
+    `import pandas` works on."""
+    if "pandas" in sys.modules:
+        return
+    hiding = _Hiding()
+    sys.meta_path.insert(0, hiding)
+    try:
+        import pyarrow as pa
+        import pyspark.testing.utils  # noqa: F401  # py4j's converters ask it of each list
+
+        pa.array([None])  # both look once
+    finally:
+        sys.meta_path.remove(hiding)
+
+
+class _Hiding:
+    """Among the finders of modules: there is no pandas."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=name)
+
+
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """The frame of an Arrow table. Spark's own `createDataFrame` of a session imports pandas, to see whether that is what it
     was given, which takes the driver a second."""

@@ -37,9 +37,10 @@ def settings(given: list[str]) -> dict[str, str]:
 
 def start(memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool) -> SparkSession:
     """A session, and a word about it, as it takes seconds. Raises `CapabilityError` without Spark or Java."""
-    from pares.spark.session import require, session
+    from pares.spark.session import require, session, spare_pandas
 
     require()
+    spare_pandas()
     if not silent:
         say("starting Spark ...")
     return session(memory=memory, master=master, conf=conf)
