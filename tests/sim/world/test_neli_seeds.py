@@ -35,6 +35,7 @@ def test_clean_seeds_keep_every_promise(protocol: str) -> None:
         ("neli", 1452),  # roles came to their numbers when their partition was led already
         ("nele", 256),  # a frozen leader that ends when the one who superseded it has been superseded, by one that died
         ("nele", 334),  # a log that was begun anew gives smaller tokens than the one before it
+        ("nele", 1077),  # two outages one after the other: a member hears late of those that wrote meanwhile
         ("nele", 1297),  # what was to befall an announcement of the storm befell one of the calm
         ("nele", 1446),  # the only member that runs has been refused, and can lead nothing
     ],

@@ -226,7 +226,10 @@ class SimLedger:
                 if world.burden:
                     process.toil(world.burden * len(found))
                 process.cross("read:fetched")
-                return limited([Entry(*entry) for entry in found], max_records)
+                entries = limited([Entry(*entry) for entry in found], max_records)
+                for call in self.log.read:
+                    call(process, partition, entries)
+                return entries
             process.pause(2_000_000)
 
     def start(self, partition: int = 0) -> int:

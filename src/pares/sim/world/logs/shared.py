@@ -7,9 +7,14 @@ It keeps A1 (reads are in order, what was acknowledged stays) until it is told n
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pares.sim.engine import WallClock
 from pares.sim.log import EntryTuple, SimLog
+
+if TYPE_CHECKING:
+    from pares.ledger import Entry
+    from pares.sim.world.process import Process
 
 
 class Partition(SimLog):
@@ -61,6 +66,8 @@ class SharedLog:
         self.partitions = [Partition(begin, wrong_ms) for _ in range(partitions)]
         self.renewed: list[Callable[[], object]] = []
         """Called when another log has come to stand in the place of this one, or it has lost its tail."""
+        self.read: list[Callable[[Process, int, list[Entry]], object]] = []
+        """Called with what a process has read of a partition, whenever that is anything."""
 
     @property
     def identity(self) -> str:

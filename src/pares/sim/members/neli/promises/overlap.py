@@ -20,6 +20,7 @@ from pares.sim.members.promises.base import Promise
 from pares.sim.members.sight import Held, Seat
 
 if TYPE_CHECKING:
+    from pares.ledger import Entry
     from pares.sim.members.neli.ground import NeliGround
     from pares.sim.world.process import Process
 
@@ -42,13 +43,24 @@ class Crowd:
         self._wanted = plan.interval_ms * MS
         self._memory = plan.session_ms * MS
         self._standstill = standstill
-        """For so long a process may read nothing. It goes on with what it reckoned before, and hears of those that went."""
+        """For so long a process may read nothing, or what it was seen to take longer. It goes on with what it reckoned before,
+        and hears of those that went. [two outages, one right after the other]"""
+        self._landed_at: dict[tuple[int, int], int] = {}
+        self._next: dict[tuple[Process, int], int] = {}
         self._written: dict[tuple[int, str, str], int] = {}
         self._reckoned: list[tuple[int, int]] = []
         """Intervals, and until when somebody may still remember for as long as each asks."""
         self.interval = self._wanted
         self._time = self._last = 0
         stage.judge.landed.append(self._landed)
+        stage.log.read.append(self._read)
+
+    def _read(self, process: Process, number: int, entries: list[Entry]) -> None:
+        """How late it hears of what came next in a partition that it follows."""
+        first = entries[0].offset
+        if self._next.get((process, number)) == first and (landed := self._landed_at.get((number, first))) is not None:
+            self._standstill = max(self._standstill, self._passed() - landed)
+        self._next[process, number] = entries[-1].offset + 1
 
     def _passed(self) -> int:
         """The time; but of a silence only a session, as the next owner takes it that the last record is new."""
@@ -59,6 +71,7 @@ class Crowd:
     def _landed(self, landed: Landed) -> None:
         now, record = self._passed(), landed.record
         self._written[landed.number, record.g, record.m] = now
+        self._landed_at[landed.number, landed.offset] = now
         self._reckoned = [(until, interval) for until, interval in self._reckoned if until >= now]
         longest = max([self._wanted, *(interval for _, interval in self._reckoned)])
         # An interval is reckoned anew four times in it.
