@@ -52,7 +52,7 @@ brokers: $(VENV)/.ready-test ## the tests on real brokers, servers, PostgreSQL a
 # shows, on one; buses on NATS, and members there that lose one server after the other; the fence in a real PostgreSQL, some
 # seven seconds with the start of its server; a Redis that fails over and loses a claim, and one that starts empty, ten seconds; consumers on Kafka and NATS; Spark's own Kafka connector; and alerts and dashboard on a real Prometheus, a minute and a half.
 SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/conformance/test_ledger_*.py \
-	tests/ledger/kafka/test_kafka.py tests/ledger/nats/test_nats_bus.py tests/fence/test_sql_postgres.py \
+	tests/ledger/kafka/test_kafka.py tests/ledger/kafka/test_kafka_source.py tests/ledger/nats/test_nats_bus.py tests/fence/test_sql_postgres.py \
 	tests/ledger/redis/test_redis_failover.py::test_tokens_rise_across_a_failover_that_lost_the_leaders_claim \
 	tests/ledger/redis/test_redis.py::test_a_server_that_starts_empty_is_another_log_and_members_go_on \
 	tests/runtime/allcall/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py \

@@ -49,15 +49,35 @@ _SLICE: Final = 0.1
 """Seconds of one poll: after that another thread may have its turn, or the client be changed."""
 _SOON: Final = 0.5
 """Seconds for which that may take."""
+_HELD: Final = 5.0
+"""Seconds for which a place is kept for the reader that asked for it, until something of it has come."""
+_TAKEN: Final = 1.0
+"""And until it has been taken, from then on."""
 _UNUSED: Final = 30.0
 """Seconds after which a partition is no longer fetched that nobody has asked for."""
 _TIDY: Final = 1.0
+_DEAF: Final = 5.0
+"""Seconds for which a client may bring nothing of what its partition's leader has, the first time."""
+_DEAFEST: Final = 80.0
 
 
 class _Queue:
     """What was fetched of one partition: everything from `at` to below `position`."""
 
-    __slots__ = ("at", "behind", "bytes", "error", "fetching", "paused", "position", "records", "seek", "used")
+    __slots__ = (
+        "at",
+        "behind",
+        "bytes",
+        "deaf",
+        "error",
+        "fetching",
+        "kept",
+        "paused",
+        "position",
+        "records",
+        "seek",
+        "used",
+    )
 
     def __init__(self, offset: int) -> None:
         self.begin(offset)
@@ -74,6 +94,11 @@ class _Queue:
         self.behind = 0.0
         """Since when its reader waits for a place beyond `position`."""
         self.error: KafkaError | None = None
+        self.kept = 0.0
+        """Until when no other reader may have it moved, or drop what comes. [of two that read at different places, in turn and
+        without waiting, each does so before the other has got anything: neither ever gets on]"""
+        self.deaf: tuple[int, float] | None = None
+        """The position at which something was seen to be missing, and since when."""
 
     def skip(self, offset: int) -> None:
         """Forget what is below `offset`."""
@@ -134,12 +159,21 @@ class Prefetch:
         """The number of the client: grows with `renew`."""
         self.seeks = 0
         """How often the client was sent to another place of a partition."""
+        self._patience = _DEAF
+        """Seconds until the client is taken for deaf; longer each time, until something comes. [a link so slow that one answer
+        takes longer]"""
 
     @property
     def held(self) -> int:
         """Bytes that the queues hold."""
         with self._changed:
             return sum(queue.bytes for queue in self._queues.values())
+
+    @property
+    def partitions(self) -> list[int]:
+        """Those that are fetched."""
+        with self._changed:
+            return list(self._queues)
 
     def take(
         self, partition: int, offset: int, max_records: int, max_bytes: int, deadline: float, generation: int
@@ -201,6 +235,8 @@ class Prefetch:
             self._begin({partition: offset})
             return None
         queue.used = now = time.monotonic()
+        if queue.kept > now and offset != queue.at and queue.seek is None and queue.error is None:
+            return None  # another reader has had it sent there, and has got nothing yet
         if queue.seek is not None or not queue.reaches(offset, now):
             queue.seek = offset
             return None
@@ -213,9 +249,10 @@ class Prefetch:
             queue.paused = False
             self._client.resume([self._place(partition)])
         if found is not None:
+            queue.kept = 0.0
             return found
         if queue.position > offset:
-            queue.at = queue.position
+            queue.at, queue.kept = queue.position, 0.0
             return Fetched((), queue.position)
         return None
 
@@ -233,6 +270,26 @@ class Prefetch:
             self._stale = True
             self._queues.clear()
             self._changed.notify_all()
+
+    def compare(self, ends: Mapping[int, int]) -> None:
+        """Where partitions end, by their leaders. If the client has brought nothing of one for a while that goes on, it is
+        replaced, and the new one begins where this one is. [where a cluster's last broker comes back, its first answer may be
+        that there is none: the client forgets every address, and is silent from then on (librdkafka's issue 5301)]"""
+        with self._changed:
+            now, deaf = time.monotonic(), False
+            for partition, end in ends.items():
+                queue = self._queues.get(partition)
+                if queue is None or queue.records or queue.paused or queue.seek is not None or queue.position >= end:
+                    if queue is not None:
+                        queue.deaf = None
+                elif queue.deaf is None or queue.deaf[0] != queue.position:
+                    queue.deaf = queue.position, now
+                else:
+                    deaf = deaf or now > queue.deaf[1] + self._patience
+            if deaf and not self._stale:
+                log.info("%s: the client brings nothing though there is something: another one is made", self._where)
+                self._patience = min(2 * self._patience, _DEAFEST)
+                self._stale = True
 
     def refresh(self) -> None:
         """Have the client look at the topic again: it may have grown."""
@@ -298,7 +355,7 @@ class Prefetch:
         for queue in queues.values():
             if queue.seek is not None:
                 queue.begin(queue.seek)
-                queue.seek = None
+                queue.seek, queue.kept = None, time.monotonic() + _HELD
         return [self._place(number, queue.at) for number, queue in queues.items()]
 
     def _tidy(self, now: float) -> None:
@@ -339,8 +396,11 @@ class Prefetch:
             queue.bytes += _EACH + len(payload) + (0 if key is None else len(key))
             queue.position = offset + 1
             filled[number] = queue
-        room = self._room()
+        if filled:
+            self._patience = _DEAF
+        room, soon = self._room(), time.monotonic() + _TAKEN
         for number, queue in filled.items():
+            queue.kept = min(queue.kept, soon)
             if not queue.paused and queue.bytes > room:
                 queue.paused = True
                 self._client.pause([self._place(number)])
@@ -351,7 +411,7 @@ class Prefetch:
         if code == PARTITION_EOF:
             queue = self._queues.get(number)
             if queue is not None:
-                queue.position = max(queue.position, message.offset() or 0)
+                queue.position, queue.kept = max(queue.position, message.offset() or 0), 0.0
             return
         log.debug("%s: partition %s: %s", self._where, number, self._settings.scrubbed(error.str()))
         if code == GROUP_AUTHORIZATION:

@@ -46,6 +46,8 @@ _SURE: Final = 0.25
 _NEWS: Final = 0.3
 """Seconds for which a topic that is not there is asked for again: a broker may hear of it later than another one."""
 _PAUSE: Final = 0.02
+_COMPARE: Final = 3.0
+"""Seconds after which a reader that hears nothing asks the leaders whether there is something."""
 
 
 class KafkaSource:
@@ -60,6 +62,7 @@ class KafkaSource:
         self._lifetime = Lifetime(self._url)
         self._looking = threading.Lock()
         self._asked = -QUIET
+        self._compared = time.monotonic()
         self._identity = self._told = ""
         self._partitions = 0
         keep_after_fork(self)
@@ -103,7 +106,12 @@ class KafkaSource:
     def ends(self, partitions: Collection[int]) -> dict[int, int]:
         self._lifetime.check()
         there = self._those_there(partitions)
-        return self._topics.ends(self._topic, there) if there else {}
+        if not there:
+            return {}
+        found = self._topics.ends(self._topic, there)
+        self._compared = time.monotonic()
+        self._prefetch.compare(found)
+        return found
 
     def changed(self, places: Mapping[int, int]) -> Collection[int]:
         self._lifetime.check()
@@ -146,6 +154,8 @@ class KafkaSource:
             else:
                 self._heed(found, partition, offset)
             if time.monotonic() >= deadline and self._told == self._identity:
+                if time.monotonic() > self._compared + _COMPARE:
+                    self.ends(self._prefetch.partitions)
                 return Fetched((), offset)
 
     def group_offsets(self, group: str) -> KafkaOffsets:

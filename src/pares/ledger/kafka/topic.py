@@ -43,6 +43,8 @@ SMALLEST: Final = 128 << 10
 """A topic that takes less than this can't carry a group: one of its records may have 64 KiB, and they come in batches."""
 _LEAST: Final = 0.1
 """Seconds of the shortest request."""
+_OLD: Final = 5.0
+"""Seconds that a client is given before it is replaced because it hears nothing."""
 _REPLICAS: Final = 3
 _SEGMENT_MS: Final = 600_000
 _SEGMENT_BYTES: Final = 64 << 20
@@ -70,6 +72,7 @@ class Topics:
         self._limits: dict[str, int] = {}
         self._client: Any = None
         self._making = threading.Lock()
+        self._made = 0.0
         self._used = time.monotonic()
 
     @property
@@ -83,7 +86,7 @@ class Topics:
                     # none is there, that takes a whole core.
                     "enable.sparse.connections": False,
                 }
-                self._client = new_client("AdminClient", self._settings, own)
+                self._client, self._made = new_client("AdminClient", self._settings, own), time.monotonic()
             return self._client
 
     def rest(self) -> bool:
@@ -142,9 +145,14 @@ class Topics:
     def _look_around(self, left: float) -> None:
         """Such questions go to the broker that another one has named as the controller, and the client does not ask anew who
         that is, however long the one it knows is gone. Brokers name any that they take for alive: for a session also a dead
-        one."""
+        one. A client that hears nothing at all is replaced: it may have forgotten every address (see `Seeker`)."""
+        admin, heard = self._admin, False
         with suppress(client_module().KafkaException):
-            self._admin.list_topics(timeout=min(left, TIMEOUT))
+            admin.list_topics(timeout=min(left, TIMEOUT))
+            heard = True
+        with self._making:
+            if not heard and self._client is admin and time.monotonic() > self._made + _OLD:
+                self._client = None
 
     def ask(self, topic: str, timeout: float | None = None) -> Asked:
         """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
