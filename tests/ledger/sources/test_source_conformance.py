@@ -58,6 +58,28 @@ def test_any_place_may_be_read_again(origin: Origin) -> None:
     assert read_to(source, 45, records[5].offset)[0] == records[5:]
 
 
+def test_two_readers_at_different_places_both_get_on(origin: Origin) -> None:
+    """In turn, and neither waits: as a consumer works off two slots of one partition."""
+    origin.make()
+    origin.append(numbered(60))
+    source = origin.open()
+    records, _ = read_to(source, 60)
+    source = origin.open()
+    at = [records[0].offset, records[40].offset]
+    found: tuple[list[Record], list[Record]] = ([], [])
+
+    def done() -> bool:
+        for reader, end in enumerate((40, 20)):
+            more = fetched(source, at[reader], max_records=min(7, end - len(found[reader]) or 1))
+            if len(found[reader]) < end:
+                found[reader].extend(more.records)
+                at[reader] = more.next
+        return [len(one) for one in found] == [40, 20]
+
+    comes(done)
+    assert [*found[0], *found[1]] == records
+
+
 def test_no_more_records_than_are_asked_for(origin: Origin) -> None:
     origin.make()
     origin.append(numbered(30))

@@ -40,6 +40,9 @@ _EXPIRES: Final = 30.0
 _BEAT: Final = 1.0
 """Seconds after which the server says that it still has nothing, and after which a reader that hears nothing looks."""
 _SILENCE: Final = 3.5 * _BEAT
+_HELD: Final = 5.0
+"""Seconds for which a place where there is something is kept for the reader that asked for it, until it was given some."""
+_PAUSE: Final = 0.01
 _VANISH: Final = 30.0
 """Seconds after which the server forgets a consumer of which nobody asks anything."""
 _NOT_FOUND: Final = 10037
@@ -75,6 +78,9 @@ class Pull:
         """Records, and ranges of offsets that were lost between them."""
         self._bytes = 0
         self._at = self._position = -1
+        self._kept = 0.0
+        """Until when no other reader may go elsewhere. [of two that read at different places, in turn and without waiting, each
+        would do so before anything has come of what the other asked for: neither would get on]"""
 
     async def take(self, offset: int, max_records: int, max_bytes: int, timeout: float) -> Fetched:
         """As `Source.fetch`."""
@@ -86,13 +92,21 @@ class Pull:
             return Fetched((), offset)
         try:
             while True:
+                while self._kept > time.monotonic() and offset != self._at:
+                    if time.monotonic() >= deadline:
+                        return Fetched((), offset)
+                    self._turn.release()
+                    try:
+                        await asyncio.sleep(_PAUSE)
+                    finally:
+                        await self._turn.acquire()
                 await self._be_at(offset)
                 await self._sort()
                 self._skip(offset)
                 if self._items:
                     return self._given(max_records, max_bytes)
                 if self._position > offset:
-                    self._at = self._position
+                    self._at, self._kept = self._position, 0.0
                     return Fetched((), self._position)
                 await self._ask_for_more()
                 now = time.monotonic()
@@ -116,7 +130,7 @@ class Pull:
 
     def forget(self) -> None:
         """Read whatever stream of this name there is from now on."""
-        self._identity, self._consumer = "", ""
+        self._identity, self._consumer, self._kept = "", "", 0.0
         self._items.clear()
         self._at = self._position = -1
 
@@ -131,7 +145,7 @@ class Pull:
         self._at = offset
 
     def _given(self, max_records: int, max_bytes: int) -> Fetched:
-        first = self._items[0]
+        first, self._kept = self._items[0], 0.0
         if not isinstance(first, Record):
             raise gap(self._url, self._partition, max(self._at, first.start), first.stop)
         found: list[Record] = []
@@ -205,6 +219,7 @@ class Pull:
             raise gap(self._url, self._partition, self._position, found.first)
         if self._position > found.end:
             raise rewound(self._url, self._partition, self._position, found.end)
+        self._kept = time.monotonic() + _HELD if self._position < found.end else 0.0
         came: deque[Msg] = deque()
         news = self._news
 
@@ -279,6 +294,7 @@ class Pull:
         found = await self._described("look whether the stream goes on")
         self._looked = time.monotonic()
         if found.end <= self._position or self._came:
+            self._kept = self._kept if self._came else 0.0
             return
         empty = await self._within(self._empty, "look for messages")
         if empty and not self._came:  # what was published since has a place at that end or behind it
