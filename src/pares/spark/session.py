@@ -243,6 +243,10 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     if isinstance(spark, SparkConversionMixin):  # and no session of Spark Connect
         found: Any = SparkConversionMixin.createDataFrame(spark, table)  # pyright: ignore
         return found
+    if table.num_rows == 0:  # of such a table Spark Connect asks for the schema, though the table has one
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return spark.createDataFrame([], from_arrow_schema(table.schema))
     return spark.createDataFrame(table)
 
 
