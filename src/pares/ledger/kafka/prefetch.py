@@ -64,21 +64,6 @@ _DEAFEST: Final = 80.0
 class _Queue:
     """What was fetched of one partition: everything from `at` to below `position`."""
 
-    __slots__ = (
-        "at",
-        "behind",
-        "bytes",
-        "deaf",
-        "error",
-        "fetching",
-        "kept",
-        "paused",
-        "position",
-        "records",
-        "seek",
-        "used",
-    )
-
     def __init__(self, offset: int) -> None:
         self.begin(offset)
         self.seek: int | None = None
