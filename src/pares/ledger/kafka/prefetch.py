@@ -51,8 +51,8 @@ _SOON: Final = 0.5
 """Seconds for which that may take."""
 _HELD: Final = 5.0
 """Seconds for which a place is kept for the reader that asked for it, until something of it has come."""
-_TAKEN: Final = 1.0
-"""And until it has been taken, from then on."""
+_TAKEN: Final = 0.25
+"""And until it has been taken, from then on: its reader may be busy for long, or gone."""
 _UNUSED: Final = 30.0
 """Seconds after which a partition is no longer fetched that nobody has asked for."""
 _TIDY: Final = 1.0

@@ -42,6 +42,8 @@ _BEAT: Final = 1.0
 _SILENCE: Final = 3.5 * _BEAT
 _HELD: Final = 5.0
 """Seconds for which a place where there is something is kept for the reader that asked for it, until it was given some."""
+_TAKEN: Final = 0.25
+"""And from when some has come: its reader may be busy for long, or gone."""
 _PAUSE: Final = 0.01
 _VANISH: Final = 30.0
 """Seconds after which the server forgets a consumer of which nobody asks anything."""
@@ -189,6 +191,7 @@ class Pull:
             self._items.append(record)
             self._bytes += _size(record)
             self._position = record.offset + 1
+            self._kept = min(self._kept, self._heard + _TAKEN)
 
     def _heed(self, headers: dict[str, str]) -> None:
         """What the server says of the request, or of the consumer."""
