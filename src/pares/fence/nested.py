@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from pares.core.errors import ConfigError
@@ -27,8 +28,12 @@ _ON_THE_CONNECTION: Final = (
 )
 
 
+running: Final[ContextVar[object | None]] = ContextVar("running", default=None)
+"""Whose code runs, where threads don't tell: of simulated tasks many run on one. None: the thread's."""
+
+
 class _Open(NamedTuple):
-    thread: int
+    thread: object
     connection: object
     """The driver's own: it may be wrapped in one thing here and in another there."""
     term: Held
@@ -43,7 +48,7 @@ _open: Final[list[_Open]] = []
 @contextmanager
 def alone(connection: object, term: Held, fence: SqlFence) -> Generator[None, None, None]:
     """Raises `ConfigError` for a transaction inside another one, and then nothing was done on the connection."""
-    mine = _Open(threading.get_ident(), connection, term, fence)
+    mine = _Open(running.get() or threading.get_ident(), connection, term, fence)
     with _lock:
         for other in _open:
             if other.connection is connection:

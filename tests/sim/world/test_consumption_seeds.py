@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.oracles.mutants import broken, seeds
 
+from pares.sim.members.consume.biases import KEYED, RANGES, TRANSACTIONS
 from pares.sim.members.consume.mutants import MUTANTS
 from pares.sim.members.consume.plan import ACTS, FAULTS, draw
+from pares.sim.members.play import play
 from pares.sim.runs import perform
 
 CLEAN = range(100, 124)
@@ -30,6 +34,16 @@ def test_the_clean_seeds_meet_most_faults_both_deliveries_and_all_acts() -> None
     assert any(plan.mixed for plan in plans)
     assert any(plan.greedy for plan in plans)
     assert any(plan.most for plan in plans)
+    assert any(plan.transactions for plan in plans)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"acts": {"rewind": 3.0}, "act_pace": 1.0}, {"out": 3, "workers": 2}, RANGES, KEYED]
+)
+def test_what_is_written_in_transactions_is_there_once(more: dict[str, Any]) -> None:
+    plans = {**more, **{name: value for name, value in TRANSACTIONS.items() if name not in more}, "transactions": True}
+    outcomes = [play(draw(seed, plans)) for seed in range(4)]
+    assert [(outcome.seed, outcome.what) for outcome in outcomes if outcome.broken] == []
 
 
 def test_one_seed_is_one_history() -> None:

@@ -117,13 +117,14 @@ class Batch:
         `with connection.transaction()` or `atomic()`, which would commit later, it raises `ConfigError`; so it does inside the
         block of another batch of the partition, or of any on the same connection.
 
-        Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same
-        database and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check`
-        raises and what the database raises, and `ConfigError` for what would leave more than 500 runs committed above a batch
-        that is not; nothing is committed then. A position that an administrator rewinds in the log is not rewound in the
-        database: `pares.fence.Positions.forget` does that, with what `Admin.rewind` returns. Not promised where a partition
-        goes from one division to another (C12): the database knows positions by seats, so what was committed and not yet
-        written to the log when the last consumer of the old division died is committed once more.
+        Promised: each record's writes are committed once, by whichever consumer, if all of them use this on the same database
+        and the delivery is "at-least-once". A consumer whose term is over gets `Stale`. Raises what `fence.check` raises and
+        what the database raises, and `ConfigError` for what would leave more than 500 runs committed above a batch that is
+        not; nothing is committed then. A position that an administrator rewinds in the log is not rewound in the database:
+        `pares.fence.Positions.forget` does that, with what `Admin.rewind` returns. With ranges it has to be told, since they
+        are dealt anew: what the row of a slot passes may be another slot's now, and would be left out. Not promised where a
+        partition goes from one division to another (C12): the database knows positions by seats, so what was committed and
+        not yet written to the log when the last consumer of the old division died is committed once more.
         """
         from pares.fence.positions import transaction
 

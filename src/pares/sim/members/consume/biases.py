@@ -16,6 +16,7 @@ AT_MOST: Final[dict[str, Any]] = {
 }
 AT_LEAST: Final[dict[str, Any]] = {
     "delivery": "at-least-once",
+    "transactions": False,
     "records": 20.0,
     "partitions": 3,
     "members": 3,
@@ -51,3 +52,4 @@ MIXED: Final[dict[str, Any]] = {
     "workers": 1,
     "faults": {"close": 2.0, "crash": 2.0},
 }
+TRANSACTIONS: Final[dict[str, Any]] = {**AT_LEAST, "transactions": True}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pares.core.consume.names import Partition, tag_of
 from pares.sim.members.claims.ground import Ground
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.topic import SimTopic
+from pares.sim.members.consume.transactions.database import SimDatabase
 from pares.sim.members.stage import Someone
+
+if TYPE_CHECKING:
+    from pares.sim.world.process import Process
 
 
 class ConsumeGround(Ground):
@@ -24,8 +28,13 @@ class ConsumeGround(Ground):
     def set_up(self) -> None:
         super().set_up()
         self.topic = SimTopic(self, self.plan)
+        self.database = SimDatabase(self, f"seed-{self.plan.seed}", self._refuses)
         tag = tag_of(self.topic.identity)
         self.roles = tuple(Partition(self.topic.name, tag, n).role for n in range(self.plan.partitions))
+
+    def _refuses(self, process: Process) -> bool:
+        """The database can't commit, as happens in the storm."""
+        return not self.calm and process.rng.random() < self.plan.unreadable
 
     def settings(self, user: Someone) -> dict[str, Any]:
         plan = self.plan

@@ -161,6 +161,9 @@ class Keyed(Delivered):
         self._settled.update((given.partition, at) for at in offsets_of(given))
         self._is_over(process, given)
 
+    def rolled_back(self, process: Process, batch: Batch) -> None:
+        self._is_over(process, batch)
+
     def again(self, process: Process, item: Item) -> None:
         self._is_over(process, item)
 

@@ -20,6 +20,7 @@ from pares.runtime.consume.kit import Seated
 from pares.sim.members.consume.biases import AT_LEAST, AT_MOST, FROZEN, ONE_BY_ONE, RANGES
 from pares.sim.members.consume.mutants_keys import OF_KEYS
 from pares.sim.members.consume.mutants_serving import OF_SERVING
+from pares.sim.members.consume.transactions.mutants import OF_TRANSACTIONS
 from pares.sim.mutant import Mutant, Patch
 
 
@@ -407,4 +408,4 @@ CONSUME: Final = (
         {**RANGES, "faults": {"freeze": 3.0, "cut": 2.0}, "acts": {"rewind": 3.0}, "act_pace": 1.0},
     ),
 )
-MUTANTS: Final = {mutant.name: mutant for mutant in (*CONSUME, *OF_SERVING, *OF_KEYS)}
+MUTANTS: Final = {mutant.name: mutant for mutant in (*CONSUME, *OF_SERVING, *OF_KEYS, *OF_TRANSACTIONS)}

@@ -47,9 +47,11 @@ class ConsumePlan(Plan, frozen=True, kw_only=True):
     divided: tuple[int, ...] = ()
     """By keys, into so many slots by each consumer; 0: it takes whole partitions. Empty: all of them do."""
     unreadable: float = 0.0
-    """How often the topic does not answer."""
+    """How often the topic does not answer, or the database of those who work can not commit."""
     flushes: float = 0.0
     """How often a worker flushes after a batch."""
+    transactions: bool = False
+    """What handlers write stands in a database, in one transaction with which records it is of."""
     one_by_one: bool = False
     """Records are given out one by one, and not as batches."""
     order: Literal["partition", "key", "none"] = "partition"
@@ -113,6 +115,9 @@ def draw(seed: int, bias: dict[str, Any] | None = None) -> ConsumePlan:
     }
     if drawn["divided"] and drawn["order"] == "none":
         drawn["order"] = "key"
+    told = {**drawn, **own}
+    fit = told["delivery"] == "at-least-once" and not told["one_by_one"] and len(set(told["divided"])) < 2
+    drawn["transactions"] = fit and Random(f"{seed}/transactions").random() < 0.5
     if drawn["divided"] or ({**drawn, **own}["delivery"] != "at-most-once"):
         drawn["ahead"] = 0
     fields |= {"protocol": "consume", "admin": True, "starts": (False,) * members, "connect": ("now",) * members}

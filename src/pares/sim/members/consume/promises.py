@@ -43,6 +43,9 @@ class Delivered(OfRecords):
     def done(self, process: Process, given: Batch | Item) -> None:
         """The handler has done it, and is about to say so. By a task."""
 
+    def rolled_back(self, process: Process, batch: Batch) -> None:
+        """Its transaction has failed: until the next try no handover waits for the batch. By a task."""
+
     def again(self, process: Process, item: Item) -> None:
         """The handler is about to ask for it again. By a task."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pares.core.consume.names import WHOLE, Partition
 from pares.core.events import RewindTo
@@ -21,9 +21,13 @@ from pares.sim.members.consume.one_by_one import Counted, InOrder
 from pares.sim.members.consume.plan import ConsumePlan
 from pares.sim.members.consume.promises import AtLeastOnce, AtMostOnce, Delivered, Fair, WorkedOff
 from pares.sim.members.consume.ranges import Ranges
+from pares.sim.members.consume.transactions.once import Once
 from pares.sim.members.consume.users import ConsumerUser
 from pares.sim.members.promises.exclusive import Exclusive
 from pares.sim.members.storm import Storm
+
+if TYPE_CHECKING:
+    from pares.sim.world.process import Process
 
 
 class ConsumeStage(ConsumeGround):
@@ -45,11 +49,16 @@ class ConsumeStage(ConsumeGround):
         WorkedOff,
         InOrder,
         Counted,
+        Once,
     )
 
     def __init__(self, plan: ConsumePlan, *, told: bool = False) -> None:
         super().__init__(plan, told=told)
         self.delivered = [promise for promise in self.promises if isinstance(promise, Delivered)]
+
+    @property
+    def once(self) -> Once:
+        return next(promise for promise in self.promises if isinstance(promise, Once))
 
     @property
     def ranges(self) -> Ranges:
@@ -80,7 +89,7 @@ class ConsumeActs(Acts):
     def _rewind(self) -> Act:
         """Under a pause, as it must be: to somewhere below what has come by now. Now and then without, which is refused."""
         stage, rng = self.stage, self.rng
-        assert isinstance(stage, ConsumeGround)
+        assert isinstance(stage, ConsumeStage)
         roles = rng.sample(stage.roles, rng.randint(1, len(stage.roles)))
         ends = {role: stage.topic.ends[stage.roles.index(role)] for role in roles}
         length, paused = 3 * stage.plan.session_ms / 1000, rng.random() < 0.8
@@ -91,7 +100,9 @@ class ConsumeActs(Acts):
             stage.world.task().process.host.sleep(length / 2)
             marks = {(role, 0): rng.randint(0, ends[role]) for role in roles}
             if paused:
-                admin.rewind(marks)
+                moved = admin.rewind(marks)
+                if stage.plan.transactions:
+                    stage.once.forgets(cast("Process", stage.world.task().process), moved)
             else:  # as one would that does not look before: the log has the last word
                 requests = admin._steers._requests  # pyright: ignore[reportPrivateUsage]
                 requests.perform(RewindTo(tuple((*seat, mark) for seat, mark in sorted(marks.items()))))

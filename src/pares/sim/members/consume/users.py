@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Any, cast
 
-from pares.core.errors import ParesError
+from pares.core.errors import ParesError, Stale
 from pares.runtime.consume.batch import Batch
 from pares.runtime.consume.consumer import Consumer
 from pares.runtime.consume.item import Item
@@ -108,8 +109,34 @@ class ConsumerUser(User):
             promise.given(process, batch)
 
     def _is_done(self, process: Process, consumer: Consumer, batch: Any) -> None:
-        for promise in self.stage.delivered:
-            promise.done(process, batch)
-        batch.done()
+        if self.stage.plan.transactions:
+            self._commits(process, consumer, batch)
+        else:
+            self._has_done(process, batch)
+            batch.done()
         if self.stage.plan.flushes and self.rng.random() < self.stage.plan.flushes:
             consumer.flush()
+
+    def _has_done(self, process: Process, batch: Batch | Item) -> None:
+        for promise in self.stage.delivered:
+            promise.done(process, batch)
+
+    def _commits(self, process: Process, consumer: Consumer, batch: Batch) -> None:
+        """As the documents have it: a transaction that failed is tried again, as long as the batch may be this consumer's."""
+        database = self.stage.database
+        while not batch.lost and consumer.state in ("joining", "live"):
+            try:
+                with (
+                    database.session(process, lambda: self._has_done(process, batch)) as session,
+                    batch.transaction(session, database.fence) as records,
+                ):
+                    for record in records:
+                        session.execute('INSERT INTO "rows" VALUES (?, ?)', (batch.partition, record.offset))
+                return
+            except Stale:
+                return
+            except sqlite3.Error as error:
+                self.stage.world.told(process, f"its transaction failed: {error}")
+                for promise in self.stage.delivered:
+                    promise.rolled_back(process, batch)
+                process.host.sleep(self.rng.random() * self.stage.plan.session_ms / 1000)
