@@ -1,8 +1,8 @@
 """The database of a world's users, as a server has it: it outlives processes, and one transaction at a time writes.
 
-SQLite keeps the rows, in memory. Who writes is decided here, in virtual time: a session that begins a transaction waits until
-the one before has ended. The one whose process dies is rolled back at once; one in which nothing is said for a while, as its
-process stands still, is ended by the server, and what its process says later is refused.
+SQLite keeps the rows, in memory. When one writes is decided here, in virtual time: a session that begins a transaction waits
+until the one before has ended. The one whose process dies is rolled back at once; one in which nothing is said for a while,
+as its process stands still, is ended by the server, and what its process says later is refused.
 """
 
 from __future__ import annotations
