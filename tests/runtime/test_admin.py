@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from runtime_tools import PATIENCE, QUICK, Crew, Faulty, Recorder, ids, rewound, until
@@ -149,6 +150,30 @@ def test_marks_can_be_moved_only_of_free_seats_under_a_pause(crew: Crew, admin: 
     admin.resume("A")
     assert me.wait("A", PATIENCE)
     assert admin.positions()["A", 0] == 70
+
+
+def test_a_rewind_of_which_a_part_fails_says_what_has_moved(
+    crew: Crew, admin: pares.Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another administrator comes between: a database has heard of neither, and records are left out of it."""
+    me = crew.leader("a", ["A", "B"])
+    admin.pause(seconds=600)
+    until(lambda: not me.leader("A") and not me.leader("B"), "released")
+    until(lambda: rewound(admin, {("A", 0): 7, ("B", 0): 7}), "the administrator has read it too")
+    other = pares.Admin(crew.ledger, group="g", name="another")
+    requests: Any = admin._steers._requests  # type: ignore[attr-defined]  # pyright: ignore
+    perform = requests.perform
+
+    def then_another(event: Any) -> None:
+        perform(event)
+        other.rewind({("B", 0): 90})
+
+    monkeypatch.setattr(requests, "perform", then_another)
+    with pytest.raises(
+        ConfigError, match=r"of \[\('B', 0\)\] did not move: .*; those of \[\('A', 0\)\] did: .* once more"
+    ):
+        admin.rewind({("A", 0): 8, ("B", 0): 8})
+    other.close()
 
 
 def test_marks_of_many_seats_can_be_moved(crew: Crew, admin: pares.Admin) -> None:

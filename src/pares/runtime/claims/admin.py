@@ -107,7 +107,13 @@ class ClaimsAdmin:
             if state is not None and (state.mark < mark or (state.mark > mark and not held)):
                 missed.append(seat)
         if missed:
-            raise ConfigError(f"the marks of {missed} did not move: the pause ended before; pause for longer")
+            moved = sorted(set(moves) - set(missed))
+            others = (
+                f"; those of {moved} did: where a database is to be told of that, rewind them once more"
+                if moved
+                else ""
+            )
+            raise ConfigError(f"the marks of {missed} did not move: the pause ended before; pause for longer{others}")
 
     def _world(self) -> World:
         view = self._live()._view  # pyright: ignore[reportPrivateUsage]
