@@ -71,6 +71,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Entries carry the stopwatch of their writers, and readers that share it may ask for that: see `Stamped`."""
     anchors: bool = False
     """It can be asked without a round trip whether an entry is still there: see `Anchored`."""
+    whole_reads: bool = False
+    """A `read` without a timeout brings all that stands there when it begins, as far as it may (`ends_here`)."""
     reassignment_bound: float | None = None
     """For a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 
@@ -357,6 +359,13 @@ def check_payloads(payloads: Sequence[bytes]) -> None:
     total = sum(map(len, payloads))
     if total > MAX_BATCH_BYTES:
         raise ConfigError(f"{total} bytes in one append_many are over the limit of {MAX_BATCH_BYTES}: split them")
+
+
+def ends_here(entries: Sequence[Entry], max_records: int) -> bool:
+    """Whether a whole read of so many at most came to the end of the log with these (`Capabilities.whole_reads`)."""
+    if len(entries) >= max_records:
+        return False
+    return sum([len(entry.payload) for entry in entries]) + MAX_PAYLOAD <= MAX_READ_BYTES
 
 
 def limited(entries: list[Entry], max_records: int) -> list[Entry]:

@@ -89,7 +89,9 @@ class MemoryLog:
     """One stream of a space: the ledger's own log, or a topic."""
 
     kind = "memory"
-    capabilities = Capabilities(scope="process", one_bell=True, topics=True, stamps=SHARED, anchors=True)
+    capabilities = Capabilities(
+        scope="process", one_bell=True, topics=True, stamps=SHARED, anchors=True, whole_reads=True
+    )
     place: Path | None = None
 
     def __init__(self, name: str, stream: str, url: str, retention: float | None, lifetime: Lifetime) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pares.core import events as ev
 from pares.core.claims.decisions import Moves
-from pares.core.claims.duties import EAGER, FREE, gather_ns
+from pares.core.claims.duties import EAGER, gather_ns
 from pares.core.claims.looks import Looks
 from pares.core.claims.tick import Living
 from pares.core.lease import MS
@@ -144,8 +144,8 @@ def test_r21_while_a_group_comes_together_only_a_small_one_looks_at_each_tick(
 def test_r21_the_longer_a_round_took_the_longer_a_member_of_a_large_group_rests() -> None:
     assert gather_ns(EAGER, 1000, 50 * MS) == 0
     calm = gather_ns(100, 1000)
-    rests = [gather_ns(100, 1000, worked * MS // 4) for worked in range(20)]
+    rests = [gather_ns(100, 1000, worked * MS // 5) for worked in range(20)]
     assert rests[0] == calm
     assert all(first <= second for first, second in pairwise(rests))
-    assert rests[2] == FREE * MS // 2
-    assert rests[-1] == SESSION // 8, "an eighth of a session at the most"
+    assert rests[2] == 100 * 2 * MS // 5, "as long as a hundred such rounds"
+    assert rests[-1] == SESSION // 4, "a quarter of a session at the most"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core.claims.placement import place
+from pares.core.claims.placing.placement import place
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState, PauseState, RoleState, SeatState, new_seat
 from pares.core.wire.world import World

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core.claims.fitness.pace import GOOD_TRIPS, LOSS_SESSIONS, MOST_DOUBLINGS, PATIENCE, Pace
-from pares.core.claims.placement import place
+from pares.core.claims.placing.placement import place
 from pares.core.events import Lead, Ready, Restart
 from pares.core.lease import MS, lease_ns
 from pares.core.wire import records as R

@@ -25,14 +25,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from pares.core import reasons
 from pares.core.claims.duties import EAGER
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.forming import Forming, is_large
 from pares.core.claims.fitness.pace import NEVER, Pace
-from pares.core.claims.placement import Targets, place
+from pares.core.claims.moves import Give, Take
+from pares.core.claims.placing.placement import place
+from pares.core.claims.placing.targets import Target, Targets
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.lease import MS
@@ -48,29 +48,13 @@ MOST_SPARE = 16
 """Seats that others were to claim, of which a member claims so many at once, or its share of all seats if that is more."""
 
 
-class Take(Struct, frozen=True, gc=False):
-    """Claim the seat: over nobody, or over a silent holder; `free`: only to free it, for nobody may hold it now."""
-
-    seat: Seat
-    over: tuple[str, int] | None
-    free: bool = False
-
-
-class Give(Struct, frozen=True):
-    """Begin to give this term up."""
-
-    tenure: Tenure
-    why: str
-    to: str | None = None
-    pin: bool = False
-    release_only: bool = False
-
-
 class Moves:
     """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
 
     placing = staticmethod(place)
     """The member that should hold each seat, of those that are alive (R13)."""
+    alike = True
+    """Whether that is how `targets` may place what nobody keeps."""
 
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         self.me = me
@@ -80,8 +64,9 @@ class Moves:
         """How long each of those in line waits for the one before it."""
         self._watches = watches
         self._tenures = tenures
-        self._targets = Targets(lambda *args, **named: self.placing(*args, **named))
+        self._targets = Targets(lambda *args, **named: self.placing(*args, **named), alike=self.alike)
         self._unsettled: tuple[int, object, frozenset[str]] = (-1, None, frozenset())
+        """When somebody had come last, and of which crew."""
         """For this time and crew: those whose rank does not count yet."""
         self._ahead: tuple[object, set[str], Counter[frozenset[str] | None]] = (None, set(), Counter())
         """For this tick and a crew: its members that wrote later than this one, and how many are eligible for what."""
@@ -91,6 +76,7 @@ class Moves:
         """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
         self.alive: frozenset[str] = frozenset()
         self.crew: list[str] = []
+        self._crew: frozenset[str] = frozenset()
         """The members that are alive and may hold seats, in order; the place in it is the place in line."""
         self._silent: frozenset[str] = frozenset()
         """Holders that are out-waited."""
@@ -116,30 +102,37 @@ class Moves:
             self.alive = alive
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
             self.crew = sorted(crew)
+            self._crew = frozenset(self.crew)
         if self._watches.next_overdue and len(alive) <= EAGER:
             # In a larger group it is seen at this member's next look, a quarter of its session from the last at most (R21).
             # [on a machine that is busy each of a hundred is late now and then, and wakes all others]
             self.wakes.append(self._watches.next_overdue)
         if world.shape != self._shape:
             self._shape = world.shape
-            self._free = sorted(seat for seat, state in world.seats.items() if state.holder is None)
+            self._free = sorted(world.vacant.seats())
             if self._takeable:
                 free = set(self._free)
                 self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
 
-    def target(self, world: World, now: int) -> dict[Seat, str | None]:
+    def target(self, world: World, now: int) -> Target:
         """Placement as this member sees it now: who is designated for what."""
         return self._place(world, now, self.alive, frozenset())
 
-    def others(self, world: World, now: int) -> dict[Seat, str | None]:
+    def others(self, world: World, now: int) -> Target:
         """Placement without this member, among those known to live: to whom it may hand things over (R6)."""
         return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
 
-    def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> dict[Seat, str | None]:
-        if self._unsettled[0] != now or self._unsettled[1] is not self.crew:
-            self._unsettled = (now, self.crew, self._watches.unsettled(self.crew, now))
-        if self._watches.next_settled:
-            self.wakes.append(self._watches.next_settled)
+    def after(self, world: World, alive: frozenset[str]) -> Target:
+        """Placement among these, when the others are dead."""
+        return self._targets.get(world, alive, frozenset(), frozenset())
+
+    def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> Target:
+        watches = self._watches
+        came, crew, _ = self._unsettled
+        if came != watches.returns or crew is not self.crew or (watches.next_settled and now >= watches.next_settled):
+            self._unsettled = (watches.returns, self.crew, watches.unsettled(self.crew, now))
+        if watches.next_settled:
+            self.wakes.append(watches.next_settled)
         return self._targets.get(world, alive, self._unsettled[2], without)
 
     def read(self, world: World, changes: Iterable[Change]) -> None:
@@ -333,10 +326,10 @@ class Moves:
     def gives(self, world: World, now: int, *, closing: str = "") -> list[Give]:
         """The terms to give up by plan now; all of them if `closing` says why."""
         tenures = [t for t in self._tenures.by_seat.values() if t.phase in (Phase.WAITING, Phase.LEADING)]
-        settled = self._watches.settled_at(frozenset(self.crew), now)
+        settled = self._watches.settled_at(self._crew, now)
         if not tenures:
             return []
-        target: dict[Seat, str | None] = {}
+        target: Target | None = None
         if closing:
             target = self.others(world, now)
         elif not is_large(world) or self._must_move(world, tenures):
@@ -353,7 +346,8 @@ class Moves:
         if len(tenures) < len(self._tenures.by_seat):
             settled = max(settled, now + self.step)
         for tenure in tenures:
-            give = self._gives(world, tenure, target.get(tenure.seat), now, settled, closing)
+            to = None if target is None else target.get(tenure.seat)
+            give = self._gives(world, tenure, to, now, settled, closing)
             if give is not None and (give.why != reasons.BALANCE or moved < most):
                 moved += give.why == reasons.BALANCE
                 found.append(give)

@@ -24,8 +24,6 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
-FREE: Final = 32
-"""For how many times as long as it has worked in a round a member of a larger group rests after it (R21)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -47,12 +45,14 @@ def gather_ns(alive: int, session_ms: int, worked: int = 0) -> int:
     """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
     to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]
 
-    Or for as long as the work of that round, in nanoseconds, asks for, and an eighth of its session at the most: so a machine
-    that has become too slow for its members has fewer rounds to serve, each of which reads more. [all of them are late, since
-    each wakes for every few records that the others have written]"""
+    Or for as long as all that are alive would take, one after the other, for a round like its last one, of `worked`
+    nanoseconds, and a quarter of its session at the most. So all of them together keep one processor busy, were they on one
+    machine, and its others are free for what they do as leaders; and a machine that is too slow for its members has no more
+    rounds to serve than their beats make necessary, each of which reads more. [all of them are late, since each wakes for
+    every few records that the others have written]"""
     if alive <= EAGER:
         return 0
-    return max(min(alive * GATHER_US * 1000, session_ms * MS // 40), min(FREE * worked, session_ms * MS // 8))
+    return max(min(alive * GATHER_US * 1000, session_ms * MS // 40), min(alive * worked, session_ms * MS // 4))
 
 
 def spread_ns(me: str, members: int, session_ms: int) -> int:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from pares.core.claims.duties import EAGER
 from pares.core.claims.fitness.pace import NEVER
 from pares.core.lease import MS, challenge_ns, shared_ns
-from pares.core.wire.changes import Change, MemberJoined, RoleChanged, SeatChanged
+from pares.core.wire.changes import Change, DidChanged, MemberJoined, RoleChanged, SeatChanged
 from pares.core.wire.records import AT_ONCE, Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
@@ -77,7 +77,13 @@ class Stopwatches:
         self._alive: frozenset[str] = frozenset()
         self._silent: frozenset[str] = frozenset()
         self._stale = self._stale_silence = True
-        """Something was read since that was found out."""
+        """Something was read since that was found out, and in a large group something that may change it. [what each of a
+        hundred says four times a session has all others look at the hundred]"""
+        self._returns = self._turns = 0
+        """How often somebody came, or came back; and how often somebody began, or ceased, to be known to live."""
+        self._of: World | None = None
+        """The world that was read last."""
+        self._heard: tuple[object, int, frozenset[str]] = (None, -1, frozenset())
         self.joined_at = self.declared_at = 0
         """When the last join was read, and the last role that somebody declared, of those that are new."""
         self._roll: tuple[Iterable[str], int, frozenset[str]] | None = None
@@ -99,19 +105,36 @@ class Stopwatches:
     ) -> None:
         """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
         what stood in the log before this member came. `stamps`: by their offsets, of what was read."""
-        members, self._stale, self._stale_silence, self._roll = self._members, True, True, None
+        members, self._roll = self._members, None
+        changes = list(changes)
+        if (
+            world is not self._of
+            or len(world.members) <= EAGER
+            or any(type(change) is not DidChanged for change in changes)
+        ):
+            self._of, self._stale, self._stale_silence = world, True, True
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
                 seen = members[id] = Watched(member.offset, now, stamps.get(member.offset))
                 if not past and member.offset != member.joined:
                     seen.words = 2
+                self._stale = self._stale_silence = True
+                self._returns += 1
             elif seen.offset != member.offset:
+                stamped = seen.stamp is not None
                 seen.heard(member.offset, now, stamps.get(member.offset))
                 if not past:
                     seen.words += 1
+                    self._turns += seen.words == 2
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
+                    self._stale = self._stale_silence = True
+                    self._returns += 1
+                if member.due_ms <= AT_ONCE or stamped != (seen.stamp is not None):
+                    self._stale = self._stale_silence = True
+                elif self.next_overdue:
+                    self.next_overdue = min(self.next_overdue, _late(member, seen))
         for change in changes:
             if type(change) is MemberJoined:
                 self._doubt_namesakes(world, change)
@@ -140,6 +163,7 @@ class Stopwatches:
         for id in world.names.get(joined.name, ()):
             if id != joined.member and id in self._members:
                 self._members[id].words = 0
+                self._turns += 1
 
     def alive(self, world: World, now: int) -> frozenset[str]:
         """The members that are not overdue: the next record of each is no later than it said itself, with as much again for
@@ -156,9 +180,10 @@ class Stopwatches:
             if id == self.me or seen is None:
                 found.append(id)
                 continue
-            late = seen.at + (2 * member.due_ms + member.session_ms // 4) * MS
+            late = _late(member, seen)
             if now >= late and not seen.was_overdue:
                 seen.words = 0
+                self._turns += 1
             if now < late and not seen.was_overdue and member.due_ms > AT_ONCE:
                 found.append(id)
                 self.next_overdue = min(self.next_overdue or late, late)
@@ -182,7 +207,10 @@ class Stopwatches:
     def heard(self, alive: Iterable[str]) -> frozenset[str]:
         """Those of `alive` that are known to live now, and to read, and may be handed something (R6). [after a cut, who writes
         again but does not read yet is given its share, and does not know of it]"""
-        return frozenset(id for id in alive if id == self.me or ((seen := self._members.get(id)) and seen.words > 1))
+        if self._heard[0] is not alive or self._heard[1] != self._turns:
+            found = frozenset(id for id in alive if id == self.me or ((it := self._members.get(id)) and it.words > 1))
+            self._heard = (alive, self._turns, found)
+        return self._heard[2]
 
     def survivors(self, holders: Iterable[MemberState], among: Iterable[str]) -> frozenset[str]:
         """Those that have written something after each of these silent holders' next record was due: they have outlived them
@@ -275,13 +303,20 @@ class Stopwatches:
                 continue
             found.append(id)
             if seen is not None:
-                seen.was_overdue, seen.words, self._stale = True, 0, self._stale or not seen.was_overdue
+                self._stale = self._stale or not seen.was_overdue
+                self._turns += seen.words != 0
+                seen.was_overdue, seen.words = True, 0
         self._silent = frozenset(found)
         return self._silent
 
     def paused_until(self, pause: int, ms: int) -> int:
         """When this member's stopwatch has measured the pause's whole length since reading it (R14)."""
         return self._pauses.get(pause, 0) + ms * MS
+
+    @property
+    def returns(self) -> int:
+        """Rises whenever somebody comes, or comes back: `unsettled` is the same until then, and until `next_settled`."""
+        return self._returns
 
     def unsettled(self, alive: Iterable[str], now: int) -> frozenset[str]:
         """The members that came, or came back, less than `settle` ago: their rank does not count yet (R13)."""
@@ -295,3 +330,8 @@ class Stopwatches:
         if crew != self._crew:
             self._crew, self._crew_since = crew, now
         return self._crew_since + self._settle
+
+
+def _late(member: MemberState, seen: Watched) -> int:
+    """When it is overdue, if nothing more is read of it."""
+    return seen.at + (2 * member.due_ms + member.session_ms // 4) * MS

@@ -323,8 +323,8 @@ class Living:
         self._dead = dead  # who is still in the world has its obituary yet to come, or again
         if not dead:
             return
-        alive = self.moves.alive - dead.keys()
-        target = self.moves.placing(world, alive)
+        alive = self.moves.alive.difference(dead)
+        target = self.moves.after(world, alive)
         rings, now_due = Rings(world), list[str]()
         for id in sorted(dead):
             dead[id] = since = dead[id] or now

@@ -29,6 +29,7 @@ class Shares(Moves):
     """A consumer's view of who should hold what."""
 
     placing = staticmethod(share)
+    alike = False
 
     def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
         super().__init__(me, session_ms, watches, tenures, pace)

@@ -35,6 +35,7 @@ from pares.core.wire.states import (
     Two,
     new_seat,
 )
+from pares.core.wire.vacant import Vacant
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""
@@ -81,6 +82,7 @@ class World:
         "siblings",
         "stride",
         "unready",
+        "vacant",
         "version",
         "widths",
     )
@@ -131,7 +133,8 @@ class World:
         self.widths: dict[str, int] = {}
         """By role: one more than the highest number that a seat of it had. Derived from the seats."""
         self.siblings = Siblings(())
-        """Derived from the seats: which slots belong to one partition (C11, C12)."""
+        """Derived from the seats, as the next one: which slots belong to one partition (C11, C12)."""
+        self.vacant = Vacant(self.seats, self.roles)
         self._eligible = Eligible(self.members)
         self._readers: Counter[int] = Counter()
         """How many members read up to which version of the format."""
@@ -139,6 +142,7 @@ class World:
     def changed(self, *keys: Key) -> None:
         """The fold calls this after a change to anything but marks, with what has changed."""
         self.digests.dirty.update(keys)
+        self.vacant.changed(keys)
         self.version += 1
         self.shape += 1
 
@@ -192,8 +196,8 @@ class World:
     def rewound(self, seat: SeatState, position: int) -> None:
         """The fold calls this to move a position in either direction: what was done above it is to be done again (C5)."""
         seat.mark = seat.taken = position
-        self._set("ahead", seat.seat, None)
-        self._set("ranges", seat.seat, None)
+        for name in ("ahead", "ranges"):
+            self._set(name, seat.seat, None)
         self.marked(seat.seat)
 
     def add_seat(self, role: str, index: int) -> None:
@@ -208,8 +212,8 @@ class World:
         """The fold calls this for a seat that its role no longer has."""
         del self.seats[seat]
         self.siblings.drop(seat)
-        self._set("ahead", seat, None)
-        self._set("ranges", seat, None)
+        for name in ("ahead", "ranges"):
+            self._set(name, seat, None)
         self.changed(("seats", seat))
 
     def _set(self, name: str, seat: Seat, known: AheadState | tuple[Run, ...] | None) -> None:
@@ -354,12 +358,10 @@ class World:
         self._readers = Counter(m.reads for m in self.members.values())
         self.reads = min(self._readers, default=MAX_INT)
         self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
-        self.digests, self._silences = Digests(lasting=self.lasting), None
-        self.changed(*(("members", k) for k in self.members), *(("seats", k) for k in self.seats))
-        self.changed(*(("roles", k) for k in self.roles), *(("pauses", k) for k in self.pauses))
-        self.changed(*(("gone", k) for k in self.gone), *(("unready", k) for k in self.unready))
-        self.changed(*(("followed", k) for k in self.followed), *(("ahead", k) for k in self.ahead))
-        self.changed(*(("ranges", k) for k in self.ranges))
+        self.vacant, self.digests = Vacant(self.seats, self.roles), Digests(lasting=self.lasting)
+        self._silences = None
+        tables = ("members", "seats", "roles", "pauses", "gone", "unready", "followed", "ahead", "ranges")
+        self.changed(*((table, key) for table in tables for key in getattr(self, table)))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -424,7 +426,7 @@ class World:
 
 def _cross_check(world: World) -> None:
     """Raises ValueError for a world that no fold leads to."""
-    held: set[tuple[str, str]] = set()
+    held = set[tuple[str, str]]()
     for seat in world.seats.values():
         if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
             raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")

@@ -158,19 +158,32 @@ class Chain:
                 if offset < end:
                     raise gap(self._url, self._number, offset, end)
                 return [], []
+            found: list[Entry] = []
+            stamps: list[int | None] = []
             try:
-                while True:
+                while len(found) < most and size > 0:
                     first = self._first()
                     if offset < first:
                         raise gap(self._url, self._number, offset, first)
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most, self.clock, size)
+                        more, of_more = segment.read(offset - segment.base, most - len(found), self.clock, size)
+                        if found and sum(len(entry.payload) for entry in more) > size:
+                            break  # the first alone, and something came before it
+                        found += more
+                        stamps += of_more
+                        if segment is tail:
+                            break
+                        size -= sum(len(entry.payload) for entry in more)
+                        offset = more[-1].offset + 1
+                        if offset < segment.end:
+                            break  # the next one would be too much
                     behind = self.names.behind(segment.base)
                     if behind is None:
-                        return [], []
+                        break
                     offset = behind
+                return found, stamps
             except Altered:
                 self.altered(segment, "it is not what it was when it was read")
                 raise LedgerUnavailable(
@@ -178,6 +191,17 @@ class Chain:
                 ) from None
             except OSError as error:
                 raise unavailable(error, self.names.folder, "read") from error
+
+    def known(self, offset: int) -> bytes | None:
+        """The payload that stands at this offset of the last segment, if it was read lately and nothing has come since."""
+        with self.lock:
+            tail = self.tail
+            try:
+                if tail is None or not tail.base <= offset < tail.end or tail.length() != tail.size:
+                    return None
+            except (OSError, Altered):
+                return None
+            return tail.known(offset - tail.base)
 
     def bounds(self) -> tuple[int, int]:
         """The first offset, and that behind the last record."""

@@ -109,6 +109,7 @@ class FileLog:
             lazy_sync=self._shared.sync == "urgent",
             stamps=SHARED,
             anchors=True,
+            whole_reads=True,
         )
 
     @property
@@ -167,7 +168,8 @@ class FileLog:
 
     def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
         """See `Anchored`."""
-        return still_there(self, offset, payload, partition)
+        known = self._chain(partition)[0].known(offset)
+        return still_there(self, offset, payload, partition) if known is None else known == payload
 
     def _done_with(self, chain: Chain) -> None:
         if len(self._chains) > _OPEN:
@@ -241,6 +243,9 @@ class FileTopic(KeyedAppends, FileLog):
     @property
     def capabilities(self) -> Capabilities:
         return replace(super().capabilities, topics=False)
+
+    def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
+        return still_there(self, offset, payload, partition)
 
     def _append(
         self, payloads: Sequence[bytes], partition: int, keys: Sequence[bytes | None] | None = None, *, urgent: bool

@@ -233,6 +233,12 @@ class Segment:
                 first += 1
         return found, stamps
 
+    def known(self, number: int) -> bytes | None:
+        """The payload of that record, if it is one of the newest. `number` < `count`."""
+        index = bisect_right(self._firsts, number) - 1
+        fresh = index - (len(self._firsts) - len(self._fresh))
+        return None if fresh < 0 else self._fresh[fresh].payloads()[number - self._firsts[index]]
+
     def _again(self, index: int, stop: int) -> Iterator[Frame]:
         """The frames from that one on up to before `stop`, as they stand in the file. Raises `Altered`."""
         at = self._places[index]

@@ -80,7 +80,7 @@ class SqliteLog:
 
     @property
     def capabilities(self) -> Capabilities:
-        can: dict[str, Any] = {"one_bell": True, "topics": True, "stamps": SHARED, "anchors": True}
+        can: dict[str, Any] = {"one_bell": True, "topics": True, "stamps": SHARED, "anchors": True, "whole_reads": True}
         return Capabilities(readonly=self._shared.readonly, scope="host", **can)
 
     @property

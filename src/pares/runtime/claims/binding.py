@@ -59,7 +59,7 @@ class ClaimsBinding(Binding):
         self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
         self._append = appender(ledger)
         self._eager = not ledger.capabilities.stamps
-        self._worked = self._rest = 0
+        self._rest = 0
 
     def _is(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation
@@ -163,12 +163,7 @@ class ClaimsBinding(Binding):
         return [event]
 
     def step(self, event: ev.Event, now: int) -> Sequence[Any]:
-        if self.core.alive <= EAGER:
-            return self.core.step(event, now)
-        began = self._host.now()
-        effects = self.core.step(event, now)
-        self._worked += self._host.now() - began
-        return effects
+        return self.core.step(event, now)
 
     def carry(self, effect: Any) -> None:
         if isinstance(effect, ev.Watch):
@@ -198,8 +193,8 @@ class ClaimsBinding(Binding):
             puts = urgently(puts)
         return [self._append(put, self._partition) for put in puts]
 
-    def after_round(self) -> None:
-        self._rest, self._worked = gather_ns(self.core.alive, self.session_ms, self._worked), 0
+    def after_round(self, worked: int) -> None:
+        self._rest = gather_ns(self.core.alive, self.session_ms, worked)
         if self._trim_before:
             self._trim(self._trim_before)
 

@@ -17,6 +17,7 @@ import msgspec
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
 from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Stamped
+from pares.ledger.base import ends_here
 
 CHUNK: Final = 1000
 
@@ -98,6 +99,7 @@ class Logs:
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions have something new, in one look for all, where the ledger has that."""
+        self._whole = ledger.capabilities.whole_reads
         self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False
@@ -158,6 +160,11 @@ class Logs:
                 if entries and (lost := self._lost(number)):
                     raise LedgerRewound(lost)
                 yield follows.reads(number, entries, self.read_at, began, stamps)
+                if self._whole and entries and follows.me == me and self._ends_with(number, entries):
+                    # Nothing stood behind them when that fetch began. [each look fetches twice, the second time nothing]
+                    entries = list[Entry]()
+                    if follows.heeds_silence(number, self.read_at):
+                        yield follows.reads(number, entries, self.read_at, began, ())
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:
@@ -168,6 +175,11 @@ class Logs:
                 yield jump
             if not replaced and follows.me == me:
                 yield follows.jumps(number, str(error)), None
+
+    def _ends_with(self, number: int, entries: list[Entry]) -> bool:
+        """Whether the log ended with these, and the protocol goes on behind them: one that has looked for a snapshot in vain
+        begins at the start."""
+        return self._follows.position(number) == entries[-1].offset + 1 and ends_here(entries, CHUNK)
 
     def _lost(self, number: int) -> str:
         """Why what was just read does not follow what was read before; "" if it does. Asked after the fetch: a loss in between

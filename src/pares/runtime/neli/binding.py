@@ -263,7 +263,7 @@ class NeliBinding(Binding):
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
         return [self._append(put, put.partition) for put in urgently(puts)]
 
-    def after_round(self) -> None:
+    def after_round(self, worked: int) -> None:
         self._trim()
         self._look_at_shares()
 

@@ -11,10 +11,8 @@ from pares.core.claims import decisions, tick
 from pares.core.claims import tick as living
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.pace import Pace
-from pares.core.claims.placement import (
-    Targets,
-    _Placement,  # pyright: ignore[reportPrivateUsage]
-)
+from pares.core.claims.placing.placement import _Placement  # pyright: ignore[reportPrivateUsage]
+from pares.core.claims.placing.targets import Targets
 from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
@@ -50,7 +48,7 @@ def _everything_moves() -> list[Patch]:
             wanting.append(seat)
         return sorted(wanting, key=lambda seat: seat.seat)
 
-    return [(_Placement, "_keep", dealt)]
+    return [(_Placement, "_keep", dealt), (decisions.Moves, "alike", False)]
 
 
 def _placed_once() -> list[Patch]:
@@ -83,7 +81,12 @@ def _not_ready_is_given() -> list[Patch]:
         with _all_ready(world):
             begin(self, world, *more)
 
-    return [(fold, "may_take", careless), (decisions, "may_take", careless), (_Placement, "__init__", anybody)]
+    return [
+        (fold, "may_take", careless),
+        (decisions, "may_take", careless),
+        (_Placement, "__init__", anybody),
+        (decisions.Moves, "alike", False),
+    ]
 
 
 @contextmanager

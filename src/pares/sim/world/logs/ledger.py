@@ -40,7 +40,7 @@ class SimLedger:
         self.log = log
         self.has_bell = has_bell
         self.url = log.url
-        self.capabilities = Capabilities(stamps=log.clocked, anchors=True)
+        self.capabilities = Capabilities(stamps=log.clocked, anchors=True, whole_reads=log.clocked)
         self.retention = log.retention
         self._weather = weather
         self._closed = False

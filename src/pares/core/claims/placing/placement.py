@@ -15,12 +15,11 @@ It takes a step for each member and each seat, and for each seat that moves as m
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from heapq import merge
 from typing import Final
 
-from pares.core.claims.loads import NO_CLASH, Clash, Kind, Loads
-from pares.core.wire.changes import Change, SeatChanged
+from pares.core.claims.placing.loads import NO_CLASH, Clash, Kind, Loads
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState, SeatState
 from pares.core.wire.world import World
@@ -41,56 +40,20 @@ def place(
     return _Placement(world, alive, unsettled, without).run()
 
 
-class Targets:
-    """What placement said, for as long as it holds (R23).
-
-    It holds while seats go where it said: then it is not thought of again, however many claims are read. [hundreds come or die,
-    and each of the claims that follow has every member place all seats anew] Of a seat that was asked for, stepped down
-    from, or lost by a member that is back under its name, placement says for once where it goes; so that is thought of again
-    when the seat has gone there.
-    """
-
-    def __init__(self, placing: Callable[..., dict[Seat, str | None]]) -> None:
-        self._placing = placing
-        self._known: dict[tuple[Set[str], Set[str], Set[str]], tuple[dict[Seat, str | None], set[Seat]]] = {}
-        self._of: tuple[World | None, int] = (None, -1)
-        """The world, and its shape, that these are of."""
-
-    def get(self, world: World, alive: Set[str], unsettled: Set[str], without: Set[str]) -> dict[Seat, str | None]:
-        """As `place`; computed again only when the world, or who is alive, has changed."""
-        if self._of != (world, world.shape):
-            self._known, self._of = {}, (world, world.shape)
-        key = (alive, unsettled, without)
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) > 4:
-                self._known = {}
-            target = self._placing(world, alive, unsettled=unsettled, without=without)
-            found = self._known[key] = (target, {s.seat for s in world.seats.values() if _for_once(world, s)})
-        return found[0]
-
-    def read(self, world: World, changes: Iterable[Change]) -> None:
-        """These have been read: what they do not follow is forgotten."""
-        moved = [change for change in changes if type(change) is SeatChanged]
-        if self._of[0] is not world or self._of[1] + len(moved) != world.shape:
-            return  # something else has changed, too
-        self._of = (world, world.shape)
-        for key, (target, for_once) in list(self._known.items()):
-            if any(c.holder is None or c.seat in for_once or target.get(c.seat) != c.holder for c in moved):
-                del self._known[key]
-
-
-def _for_once(world: World, seat: SeatState) -> bool:
-    holder = world.members.get(seat.holder or "")
-    back = seat.last in world.names if holder is None else len(world.names[holder.name]) > 1
-    return back or seat.asked is not None or seat.avoid is not None
+def crew_of(world: World, alive: Set[str], without: Set[str]) -> list[MemberState]:
+    """The members that may be given something, in no order."""
+    unready = world.unready
+    return [
+        m
+        for id, m in world.members.items()
+        if id in alive and id not in without and id not in unready and not m.draining and m.eligible != ()
+    ]
 
 
 class _Placement:
     def __init__(self, world: World, alive: Set[str], unsettled: Set[str], without: Set[str]) -> None:
         self.world = world
-        crew = [m for id, m in sorted(world.members.items()) if id in alive and id not in without]
-        self.crew = [m for m in crew if not m.draining and not m.administrator and m.id not in world.unready]
+        self.crew = sorted(crew_of(world, alive, without), key=lambda m: m.id)
         last = max((m.rank for m in self.crew), default=0)
         self.rank = {m.id: last if m.id in unsettled else m.rank for m in self.crew}
         self.able = {m.id: world.able(m) for m in self.crew}
