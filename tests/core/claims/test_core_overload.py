@@ -52,7 +52,7 @@ def test_r18_a_member_that_takes_the_late_for_dead_claims_everything(monkeypatch
 def slow_from_the_start(seed: int, seconds: int) -> Machine:
     """On which all that begins at once takes longer than a session, and what has begun does not."""
     machine = Machine(40, 400, seed=seed)
-    machine.slower(8)
+    machine.slower(12)
     machine.run(seconds)
     return machine
 
@@ -138,8 +138,8 @@ def windows(appetite: Appetite, now: int, apart: int, count: int, *, late: bool)
     return found
 
 
-def test_r18_a_newcomer_takes_twice_as_much_each_quarter_of_a_session() -> None:
-    assert windows(fed(Pace(1000, SESSION)), SESSION, SESSION // 4, 6, late=False) == [4, 8, 16, 32, 64, 128]
+def test_r18_a_newcomer_takes_twice_as_much_each_half_of_a_session() -> None:
+    assert windows(fed(Pace(1000, SESSION)), SESSION, SESSION // 2, 6, late=False) == [4, 8, 16, 32, 64, 128]
 
 
 def test_r18_who_is_late_takes_one_seat_and_waits_twice_as_long_after_each() -> None:
@@ -154,7 +154,7 @@ def test_r18_who_is_late_takes_one_seat_and_waits_twice_as_long_after_each() -> 
 
 def test_r18_what_was_too_much_is_not_tried_again_at_once() -> None:
     appetite = fed(Pace(1000, SESSION))
-    assert windows(appetite, SESSION, SESSION // 4, 4, late=False) == [4, 8, 16, 32]
+    assert windows(appetite, SESSION, SESSION // 2, 4, late=False) == [4, 8, 16, 32]
     windows(appetite, 3 * SESSION, 1, 1, late=True)
     again = windows(appetite, 4 * SESSION, SESSION, 12, late=False)
     assert max(again[:GOOD]) <= 16

@@ -26,163 +26,25 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pares.core import reasons
-from pares.core.claims.duties import EAGER
-from pares.core.claims.fitness.appetite import Appetite
-from pares.core.claims.fitness.forming import Forming, is_large
-from pares.core.claims.fitness.pace import NEVER, Pace
+from pares.core.claims.duties import EAGER, turn_ns
+from pares.core.claims.fitness.forming import is_large
+from pares.core.claims.fitness.pace import NEVER
 from pares.core.claims.moves import Give, Take
-from pares.core.claims.placing.placement import place
-from pares.core.claims.placing.targets import Target, Targets
-from pares.core.claims.silence import Stopwatches
-from pares.core.claims.tenure import Phase, Tenure, Tenures
+from pares.core.claims.outlook import MIN_STEP_MS, Outlook, step_ns
+from pares.core.claims.placing.targets import Target
+from pares.core.claims.tenure import Phase, Tenure
 from pares.core.lease import MS
-from pares.core.wire.changes import Change
 from pares.core.wire.fold import may_take
 from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
 
-MIN_STEP_MS = 15
-"""Milliseconds that those in line leave one another at least."""
 MOST_SPARE = 16
 """Seats that others were to claim, of which a member claims so many at once, or its share of all seats if that is more."""
 
 
-class Moves:
-    """One member's view of who should hold what. Asked at every tick; thinks again only when something has changed."""
-
-    placing = staticmethod(place)
-    """The member that should hold each seat, of those that are alive (R13)."""
-    alike = True
-    """Whether that is how `targets` may place what nobody keeps."""
-
-    def __init__(self, me: str, session_ms: int, watches: Stopwatches, tenures: Tenures, pace: Pace) -> None:
-        self.me = me
-        self._pace = pace
-        self._session = session_ms * MS
-        self.step = _step(session_ms)
-        """How long each of those in line waits for the one before it."""
-        self._watches = watches
-        self._tenures = tenures
-        self._targets = Targets(lambda *args, **named: self.placing(*args, **named), alike=self.alike)
-        self._unsettled: tuple[int, object, frozenset[str]] = (-1, None, frozenset())
-        """When somebody had come last, and of which crew."""
-        """For this time and crew: those whose rank does not count yet."""
-        self._ahead: tuple[object, set[str], Counter[frozenset[str] | None]] = (None, set(), Counter())
-        """For this tick and a crew: its members that wrote later than this one, and how many are eligible for what."""
-        self._shape = -1
-        self._free: list[Seat] = []
-        self._takeable: dict[Seat, int] = {}
-        """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
-        self.alive: frozenset[str] = frozenset()
-        self.crew: list[str] = []
-        self._crew: frozenset[str] = frozenset()
-        """The members that are alive and may hold seats, in order; the place in it is the place in line."""
-        self._silent: frozenset[str] = frozenset()
-        """Holders that are out-waited."""
-        self._spare: list[Take] = []
-        """Seats that others were to claim: they had their time, and have not."""
-        self._appetite = Appetite(session_ms, pace)
-        self._forming = Forming(session_ms, watches)
-        self._look_again_at = 0
-        """When a member that may claim only some looks again for what it could claim."""
-        self._balance_again_at = 0
-        """When a member of a large group looks again for what it could hand over for balance."""
-        self._spare_at = 0
-        """When it may claim the next of them."""
-        self.wakes: list[int] = []
-        """When a decision will be due that is not due yet."""
-
-    def look(self, world: World, now: int) -> None:
-        """Begins a tick: who is alive, which seats are free."""
-        self.wakes, self._ahead = [], (None, set(), Counter())
-        self._silent = self._watches.silence(world, now)
-        alive = self._watches.alive(world, now) - self._silent
-        if alive != self.alive or world.shape != self._shape:
-            self.alive = alive
-            crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
-            self.crew = sorted(crew)
-            self._crew = frozenset(self.crew)
-        if self._watches.next_overdue and len(alive) <= EAGER:
-            # In a larger group it is seen at this member's next look, a quarter of its session from the last at most (R21).
-            # [on a machine that is busy each of a hundred is late now and then, and wakes all others]
-            self.wakes.append(self._watches.next_overdue)
-        if world.shape != self._shape:
-            self._shape = world.shape
-            self._free = sorted(world.vacant.seats())
-            if self._takeable:
-                free = set(self._free)
-                self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
-
-    def target(self, world: World, now: int) -> Target:
-        """Placement as this member sees it now: who is designated for what."""
-        return self._place(world, now, self.alive, frozenset())
-
-    def others(self, world: World, now: int) -> Target:
-        """Placement without this member, among those known to live: to whom it may hand things over (R6)."""
-        return self._place(world, now, self._watches.heard(self.alive), frozenset({self.me}))
-
-    def after(self, world: World, alive: frozenset[str]) -> Target:
-        """Placement among these, when the others are dead."""
-        return self._targets.get(world, alive, frozenset(), frozenset())
-
-    def _place(self, world: World, now: int, alive: frozenset[str], without: frozenset[str]) -> Target:
-        watches = self._watches
-        came, crew, _ = self._unsettled
-        if came != watches.returns or crew is not self.crew or (watches.next_settled and now >= watches.next_settled):
-            self._unsettled = (watches.returns, self.crew, watches.unsettled(self.crew, now))
-        if watches.next_settled:
-            self.wakes.append(watches.next_settled)
-        return self._targets.get(world, alive, self._unsettled[2], without)
-
-    def read(self, world: World, changes: Iterable[Change]) -> None:
-        """These changes have been read."""
-        self._targets.read(world, changes)
-
-    def line(self) -> int:
-        """This member's place in line for what anybody might do: 0 for the first."""
-        return self.crew.index(self.me) if self.me in self.crew else len(self.crew)
-
-    def replaceable(self, world: World) -> bool:
-        """Whether somebody else could lead, for all that is known, one of the roles that this member could."""
-        mine = world.able(world.members[self.me])
-        others = (world.members[id] for id in self.crew if id != self.me)
-        ables = (world.able(m) for m in others if not m.draining)
-        return any(mine is None or able is None or not mine.isdisjoint(able) for able in ables)
-
-    def wanted(self, world: World) -> bool:
-        """Whether there are seats that only this member could hold, of those that are ready. It costs a look at each member
-        and at each role. [on a machine that is too slow, finding that out makes a member slower]"""
-        me = world.members.get(self.me)
-        if me is None:
-            return False
-        mine, others = world.able(me), (world.members.get(id) for id in self.crew if id != self.me)
-        alike = Counter(world.able(m) for m in others if m is not None)
-        any_role = alike.pop(None, 0)
-        return any(
-            not role.removed
-            and (mine is None or role.name in mine)
-            and any_role + sum(n for able, n in alike.items() if able is None or role.name in able) < role.seats
-            for role in world.roles.values()
-        )
-
-    def due(self, at: int, now: int) -> bool:
-        """Whether `at` has come; if not, it is noted as a time to look again."""
-        if now >= at:
-            return True
-        self.wakes.append(at)
-        return False
-
-    def in_line(self, since: int, now: int) -> bool:
-        """Whether it is this member's turn at what anybody might do since `since`."""
-        return self.due(since + self.line() * self.step, now)
-
-    def behind_the_first(self, world: World) -> int:
-        """How long those that joined before this member have for what takes long: a few of this member's round trips each. [of
-        those that come all at once, each knows of no other that would be before it in the usual line]"""
-        mine = world.members[self.me].joined
-        place = sum(world.members[id].joined < mine for id in self.crew)
-        return place * max(self.step, 2 * (self._pace.trip or 0))
+class Moves(Outlook):
+    """What one member decides, of what it sees."""
 
     # Claims ----------------------------------------------------------------------------------------------------------
 
@@ -209,7 +71,7 @@ class Moves:
 
     def _at_most(self, world: World, now: int) -> int:
         """How many seats this member may claim now (R18)."""
-        if len(world.members) <= EAGER:
+        if not is_large(world):
             return len(world.seats)
         most = self._left(world, now)
         if most < len(world.seats):
@@ -219,17 +81,6 @@ class Moves:
             self._look_again_at = self._appetite.more_at
         return most
 
-    def _left(self, world: World, now: int) -> int:
-        """How much more this member's appetite lets it claim, or move, now."""
-        share = -(-len(world.seats) // len(world.members))
-        return self._appetite.left(now, share, len(world.seats), late=self.hurried(world, now))
-
-    def hurried(self, world: World, now: int) -> bool:
-        """Whether this member, of a large group, is late itself: then all may be, and what can wait waits (R18)."""
-        if len(world.members) <= EAGER:
-            return False
-        return now < self._watches.late_until(world, now) or not self._pace.unhurried(now, self._session)
-
     def _takes_free(self, world: World, me: MemberState, now: int, most: int) -> list[Take]:
         free = self._free
         if not self.due(self._forming.until(world, now), now):
@@ -238,6 +89,8 @@ class Moves:
             return []
         target = self.target(world, now)
         found: list[Take] = []
+        if len(world.members) > EAGER:
+            free = self._ripe(world, free, target, now)
         for seat in free:
             if len(found) >= most:
                 break
@@ -255,6 +108,25 @@ class Moves:
                 (found if designated == self.me else self._spare).append(Take(seat, None))
         return found
 
+    def _ripe(self, world: World, free: list[Seat], target: Target, now: int) -> list[Seat]:
+        """Of a large group's free seats those that this member may claim by now: its own, and after a while others'. [whenever
+        one of a thousand free seats is claimed, each of a hundred looks long at all that are not for it]"""
+        ripe, others, soonest = list[Seat](), list[Seat](), NEVER
+        takeable, me, wait = self._takeable, self.me, 2 * self.step
+        for seat in free:
+            to = target.get(seat)
+            if to == me:
+                ripe.append(seat)
+            elif to is not None:
+                since = takeable.setdefault(seat, now)
+                if since + wait <= now:
+                    others.append(seat)
+                elif since < soonest:
+                    soonest = since
+        if soonest < NEVER:
+            self.wakes.append(soonest + wait)
+        return ripe + others
+
     def _takes_silent(self, world: World, me: MemberState, holders: list[MemberState], now: int) -> list[Take]:
         crew = self._survivors(holders)
         target = self._place(world, now, crew, frozenset()) if crew else self.target(world, now)
@@ -262,7 +134,7 @@ class Moves:
         found: list[Take] = []
         for holder in holders:
             # Stopwatches that measure one session come apart in proportion to it, however short this member's own one is.
-            step = max(self.step, _step(holder.session_ms))
+            step = max(self.step, step_ns(holder.session_ms))
             over = (holder.id, holder.offset)
             for seat in sorted(world.held[holder.id]):
                 at = self._watches.claimable_at(seat, holder)
@@ -334,7 +206,9 @@ class Moves:
             target = self.others(world, now)
         elif not is_large(world) or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
-        elif self.due(max(settled, self._balance_again_at), now) and self._at_once(world, now):
+        elif self._free and any(self.target(world, now).get(seat) for seat in self._free):
+            settled = now + self.step  # what nobody holds is balanced by claims, which interrupt nobody
+        elif self.due(max(settled + self._turn(), self._balance_again_at), now) and self._at_once(world, now):
             # Nothing moves for balance before that. [each that comes has all of hundreds place hundreds of seats]
             self._balance_again_at = now + self._pace.gap(
                 self._session if self.hurried(world, now) else self.step, self._session
@@ -354,10 +228,13 @@ class Moves:
         self._appetite.took(moved)
         return found
 
+    def _turn(self) -> int:
+        return turn_ns(self.me, len(self.alive), self._session // MS)
+
     def _at_once(self, world: World, now: int) -> int:
         """How many seats this member moves for balance before these have arrived. [the first member leads everything when the
         others come, and hands over all but its share: a burst that makes each of a large group lose what it leads]"""
-        if len(world.members) <= EAGER:
+        if not is_large(world):
             return len(world.seats)
         most = max(MOST_SPARE, len(world.seats) // 8)
         return min(most, self._left(world, now)) if self.hurried(world, now) else most
@@ -425,11 +302,6 @@ class Moves:
         """A holder picks only a member that is not overdue (R6), and that the fold would let have it."""
         member = world.members.get(to)
         return member is not None and to != self.me and to in self.alive and may_take(world, member, seat)
-
-
-def _step(session_ms: int) -> int:
-    """How long each of those in line waits for the one before it."""
-    return max(MIN_STEP_MS, session_ms // 8) * MS
 
 
 def _one_a_role(takes: list[Take]) -> list[Take]:

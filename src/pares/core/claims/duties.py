@@ -24,6 +24,8 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
+BALANCE_MS: Final = 20
+"""Milliseconds for each member alive over which a larger group spreads what it moves for balance (R13)."""
 WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
@@ -60,6 +62,14 @@ def spread_ns(me: str, members: int, session_ms: int) -> int:
     which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
     placed for, by all the others by itself]"""
     most = 0 if members <= EAGER else min(members * MS, session_ms * MS // 4)
+    return most * crc32(me.encode()) >> 32
+
+
+def turn_ns(me: str, alive: int, session_ms: int) -> int:
+    """For how long a member of a large group lets others move for balance first: `BALANCE_MS` for each, which part of that its
+    id says, and two of its sessions at the most. [a hundred hand over at the same moment what each has too much, and what all
+    of them have to read then costs them their leases]"""
+    most = 0 if alive <= EAGER else min(alive * BALANCE_MS * MS, 2 * session_ms * MS)
     return most * crc32(me.encode()) >> 32
 
 

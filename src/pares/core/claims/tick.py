@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Final
 from pares.core import events as ev
 from pares.core import reasons
 from pares.core.claims.config import Config
-from pares.core.claims.decisions import MIN_STEP_MS, Moves
+from pares.core.claims.decisions import Moves
 from pares.core.claims.declaring import Declaring
 from pares.core.claims.duties import EAGER, Rings, beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.fitness.readiness import Readiness
 from pares.core.claims.looks import Looks
 from pares.core.claims.outbox import Outbox
+from pares.core.claims.outlook import MIN_STEP_MS
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.snapshotting import Snapshotting
 from pares.core.claims.tenure import Phase, Tenure, Tenures

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from pares.core.claims import decisions, duties, outbox, silence, snapshotting, tick
+from pares.core.claims import decisions, duties, outbox, outlook, silence, snapshotting, tick
 from pares.core.claims.fitness import forming
 from pares.core.wire import forgetting, reader, world
 from pares.ledger import retention
@@ -20,7 +20,9 @@ SCALED: Final = {
     "text": ((duties, "SNAPSHOT_TEXT"), (snapshotting, "SNAPSHOT_TEXT")),
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
-    "eager": tuple((module, "EAGER") for module in (duties, decisions, silence, tick, forming, binding, ground)),
+    "eager": tuple(
+        (module, "EAGER") for module in (duties, decisions, outlook, silence, tick, forming, binding, ground)
+    ),
     "trim_every": ((retention, "EVERY"),),
 }
 

@@ -6,7 +6,9 @@ the next burst. [a machine that is too slow for a moment keeps a large group bus
 thousand terms begin and run out] So each member finds out how much it may do, as senders find out what a network carries:
 
 * a newcomer does not know yet how slow its machine is. It begins with a small part of its fair share, and takes twice as much
-  after a few round trips each time, at least as long apart as it takes to see what came of it;
+  after a few round trips each time, at least as long apart as it takes to see what came of it; as much again, and no more,
+  while its trips take longer than a `QUICK`-th part of its session; [what a hundred have claimed in one burst is read by each
+  of them, and takes the machine longer than their leases last]
 * a member that is late (`Pace.unhurried`) falls back to little, and for as long as it is late it waits twice as long after each
   claim; [one claim a session of each of a hundred is enough to keep them late]
 * once it is well it takes twice as much after each session, up to half of what was too much, and more only after `GOOD`
@@ -27,8 +29,10 @@ FIRST_PART: Final = 8
 """The part of its share with which it begins: one by this."""
 LEAST: Final = -4
 """How often it takes half as much, at the most: one seat in so many sessions, as a power of two."""
-LOOK_NS: Final = 250 * MS
-"""What a newcomer has taken shows in its round trips after so long, or a quarter of its session if that is shorter."""
+LOOK_NS: Final = 500 * MS
+"""What a newcomer has taken shows in its round trips after so long, or half of its session if that is shorter."""
+QUICK: Final = 16
+"""The part of a session within which a record comes back on a machine, and from a ledger, that have time to spare."""
 GOOD: Final = 4
 """Sessions after which it tries once more what was too much."""
 
@@ -78,7 +82,9 @@ class Appetite:
             self._begin(max((self._doublings or 0) - 1, LEAST), now)
 
     def _speed_up(self, now: int) -> None:
-        doublings = max(0, (self._doublings or 0) + 1)
+        trip = self._pace.trip
+        quick = trip is not None and QUICK * trip <= self._session
+        doublings = max(0, (self._doublings or 0) + quick)
         if self._most is not None and doublings > self._most:
             doublings, self._good = self._most, self._good + 1
             if self._good >= GOOD:
@@ -93,7 +99,7 @@ class Appetite:
     def more_at(self) -> int:
         """When it may claim more, if it is well by then."""
         return self._since + (
-            self._pace.gap(min(self._session // 4, LOOK_NS), self._session) if self._new else self._session
+            self._pace.gap(min(self._session // 2, LOOK_NS), self._session) if self._new else self._session
         )
 
     def took(self, count: int) -> None:

@@ -162,8 +162,11 @@ def alike(world: World, alive: Set[str], without: Set[str]) -> Alike | None:
     ids, held, has = {m.id for m in crew}, world.held, [0.0]
     seats = [world.seats[seat] for seat in world.vacant.seats()]
     seats += [world.seats[seat] for id, theirs in held.items() if theirs and id not in ids for seat in theirs]
-    if any(_for_once(world, seat) for seat in seats):
-        return None
+    members, names = world.members, world.names
+    for seat in seats:  # as `_for_once`, of what nobody asked for or stepped down from
+        holder = members.get(seat.holder) if seat.holder is not None else None
+        if (seat.last in names) if holder is None else len(names[holder.name]) > 1:
+            return None
     for _ in range(max((len(held[id]) for id in ids), default=0)):
         has.append(has[-1] + weight)
     # As many seats weigh as much to the last bit, in whatever order they were added: all of them weigh the same.

@@ -11,6 +11,7 @@ from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.events import Append
 from pares.core.lease import MS
+from pares.runtime.driver import logs
 from pares.sim.log import Stamp
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, QUIET
 from pares.sim.mutant import Mutant, Patch
@@ -87,6 +88,18 @@ PROMPT: Final[dict[str, Any]] = {
 }
 """Everything takes a moment, so that it shows what had to be waited for."""
 
+
+def _part_for_the_whole() -> list[Patch]:
+    """What a read has not brought is taken for not there, though the ledger promises no whole reads."""
+    begin = logs.Logs.__init__
+
+    def trusting(self: logs.Logs, *args: Any) -> None:
+        begin(self, *args)
+        self._whole = True  # pyright: ignore[reportPrivateUsage]
+
+    return [(logs.Logs, "__init__", trusting)]
+
+
 NEED: Final = (
     Mutant(
         "no-look-before-a-claim",
@@ -129,5 +142,12 @@ NEED: Final = (
         "beats wake everybody",
         _everything_is_urgent,
         {**PROMPT, "members": 6, "roles": 6, "sessions": (1000,) * 6, "calm": 20.0},
+    ),
+    Mutant(
+        "part-for-whole",
+        "R21",
+        "a read that brought something is taken for one that came to the end",
+        _part_for_the_whole,
+        {"weather": {"part": 1.0}, "stamps": False, "faults": {"crash": 1.0}, "members": 6, "drift": 0.0, "pace": 1.0},
     ),
 )

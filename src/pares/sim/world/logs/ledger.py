@@ -17,6 +17,7 @@ from pares.ledger.base import (
     check_payload,
     check_payloads,
     check_records,
+    ends_here,
     gap,
     limited,
     no_such_partition,
@@ -217,8 +218,9 @@ class SimLedger:
             if found and link.generations.setdefault(task, log.generation) != log.generation:
                 self.misled_at = world.now
             self._back(link)
-            if not found:
+            if not found or (log.whole and ends_here([Entry(*entry) for entry in found], max_records)):
                 task.looked_at = looked_at
+            if not found:
                 if process.reading() >= deadline:
                     process.cross("read:fetched")
                     return []

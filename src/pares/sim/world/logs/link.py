@@ -223,6 +223,6 @@ class Link:
 
     def fetch(self, position: int, most: int) -> list[EntryTuple]:
         weather = self.weather
-        if weather.part and not self.log.clocked and self._rng.random() < weather.part:
+        if weather.part and not self.log.whole and self._rng.random() < weather.part:
             most = min(most, self._rng.randint(1, 4))
         return self.log.read(position, self._world.now - weather.lag, most)

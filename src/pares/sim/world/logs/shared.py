@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 class Partition(SimLog):
     """`SimLog`, whose entries can be taken back from its end."""
 
-    def __init__(self, begin: int = 0, wrong_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, begin: int = 0, wrong_ms: Callable[[], int] | None = None, *, whole: bool = False) -> None:
         super().__init__(begin)
+        self.whole = whole
+        """Each read brings all that stands there, as far as it may (`Capabilities.whole_reads`)."""
         self.wrong_ms = wrong_ms
         self.lost = 0
         """How often that has happened."""
@@ -63,7 +65,7 @@ class SharedLog:
         self.wrong_ms = wrong_ms
         self.clocked = clocked
         """Writers stamp their entries with their stopwatches (R21)."""
-        self.partitions = [Partition(begin, wrong_ms) for _ in range(partitions)]
+        self.partitions = [Partition(begin, wrong_ms, whole=clocked) for _ in range(partitions)]
         self.renewed: list[Callable[[], object]] = []
         """Called when another log has come to stand in the place of this one, or it has lost its tail."""
         self.read: list[Callable[[Process, int, list[Entry]], object]] = []
@@ -75,7 +77,7 @@ class SharedLog:
 
     def grow(self, partitions: int) -> None:
         while len(self.partitions) < partitions:
-            self.partitions.append(Partition(0, self.wrong_ms))
+            self.partitions.append(Partition(0, self.wrong_ms, whole=self.clocked))
 
     @property
     def stamped(self) -> bool:
