@@ -18,11 +18,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from pares.core.wire.derived.eligible import Eligible
+from pares.core.wire.derived.silences import Silences
+from pares.core.wire.derived.vacant import Vacant
 from pares.core.wire.divided.siblings import Siblings
-from pares.core.wire.eligible import Eligible
 from pares.core.wire.hashes import Digests, Key
 from pares.core.wire.records import MAX_INT, Seat
-from pares.core.wire.silences import Silences
 from pares.core.wire.states import (
     NOTHING_AHEAD,
     AheadState,
@@ -35,7 +36,6 @@ from pares.core.wire.states import (
     Two,
     new_seat,
 )
-from pares.core.wire.vacant import Vacant
 
 FORGET: Final = 10_000
 """Counted records of the group after which a silent member without seats is forgotten (R13), and so is who is gone."""

@@ -16,7 +16,7 @@ from pares.core.claims.placing.targets import Alike, Targets
 from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
-from pares.core.wire.vacant import Vacant
+from pares.core.wire.derived.vacant import Vacant
 from pares.core.wire.world import World
 from pares.sim.members.mutants.troubles import CALMLY, QUIET
 from pares.sim.mutant import Mutant, Patch
