@@ -132,3 +132,23 @@ def test_a_writer_that_had_read_something_else_breaks_the_segment(tmp_path: Path
     assert "had read 2 records" in segment.broken
     assert [entry.payload for entry in segment.read(0, 10, b"c")[0]] == [b"first"]
     segment.rest()
+
+
+def test_a_segment_of_more_than_four_gigabytes_is_read(tmp_path: Path) -> None:
+    """Places are kept in four bytes each until one needs more. The file has a hole in it: what is not there takes no room."""
+    path, hole = tmp_path / name_of(0, "0" * 8), 1 << 32
+    near = frame(RECORD, [b"near"], (0, 0), 1, 1, b"-", urgent=False).encoded()
+    path.write_bytes(near)
+    segment = Segment(str(tmp_path), path.name, os.O_RDONLY)
+    segment.scan(segment.length())
+    far = frame(RECORD, [b"far"], (len(near), 1), 1, 1, b"-", urgent=False)
+    with path.open("r+b") as file:
+        file.seek(hole)
+        file.write(far.encoded())
+    segment._add(far, hole + 1)  # pyright: ignore[reportPrivateUsage]
+    segment.place = hole + len(far.encoded())
+    found = [segment.read(number, 9, b"-")[0][0].payload for number in range(2)]
+    segment._fresh.clear()  # pyright: ignore[reportPrivateUsage]
+    assert found == [b"near", b"far"] == [entry.payload for n in range(2) for entry in segment.read(n, 1, b"-")[0]]
+    assert segment.number_at(hole + 1) == 1
+    segment.rest()

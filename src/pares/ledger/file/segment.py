@@ -26,7 +26,7 @@ BROKEN: Final = b"broken"
 """A seal says so, and how many records had counted, if its writer found the segment altered behind them."""
 _SEAL: Final = re.compile(rb"(?:broken (?P<had>\d{1,12})|\w+)(?: (?P<jump>\d{1,12}))?")
 _CHUNK: Final = 1 << 20
-_FRESH: Final = 1 << 18
+_FRESH: Final = 1 << 16
 """Bytes of bodies that a segment keeps for readers that keep up."""
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
 
@@ -69,7 +69,8 @@ class Segment:
         self.torn = 0
         """Lines that count for nothing."""
         self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._places, self._firsts = array("Q"), array("Q")
+        self._places, self._firsts = array("I"), array("I")
+        """Of each frame with records where it stands, and how many records stand before it."""
         self._last, self._last_at = b"", 0
         self._fresh: list[Frame] = []
         """The newest frames with records: what readers that keep up read is parsed once."""
@@ -179,7 +180,11 @@ class Segment:
 
     def _add(self, frame: Frame, at: int) -> None:
         records = 1 if frame.kind[:1] == RECORD else frame.records()
-        self._places.append(at)
+        try:
+            self._places.append(at)
+        except OverflowError:  # a segment of more than four gigabytes
+            self._places = array("Q", self._places)
+            self._places.append(at)
         self._firsts.append(self.count)
         self.count += records
         self._fresh_bytes += len(frame.body)
