@@ -72,7 +72,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     anchors: bool = False
     """It can be asked without a round trip whether an entry is still there: see `Anchored`."""
     whole_reads: bool = False
-    """A `read` without a timeout brings all that stands there when it begins, as far as it may (`ends_here`)."""
+    """`Stamped.read_stamped` brings all that stands there when it begins, as far as it may (`ends_here`)."""
     reassignment_bound: float | None = None
     """For a `Group`: seconds after which a silent member's partitions may be given away, unless it joined with a session."""
 

@@ -24,6 +24,7 @@ class Follower:
     """Has read nothing and takes all that there is."""
 
     me, partitions = "me", (0,)
+    whole_will_do = False
 
     def attached(self, partition: int) -> bool:
         return True

@@ -158,32 +158,19 @@ class Chain:
                 if offset < end:
                     raise gap(self._url, self._number, offset, end)
                 return [], []
-            found: list[Entry] = []
-            stamps: list[int | None] = []
             try:
-                while len(found) < most and size > 0:
+                while True:
                     first = self._first()
                     if offset < first:
                         raise gap(self._url, self._number, offset, first)
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        more, of_more = segment.read(offset - segment.base, most - len(found), self.clock, size)
-                        if found and sum(len(entry.payload) for entry in more) > size:
-                            break  # the first alone, and something came before it
-                        found += more
-                        stamps += of_more
-                        if segment is tail:
-                            break
-                        size -= sum(len(entry.payload) for entry in more)
-                        offset = more[-1].offset + 1
-                        if offset < segment.end:
-                            break  # the next one would be too much
+                        return segment.read(offset - segment.base, most, self.clock, size)
                     behind = self.names.behind(segment.base)
                     if behind is None:
-                        break
+                        return [], []
                     offset = behind
-                return found, stamps
             except Altered:
                 self.altered(segment, "it is not what it was when it was read")
                 raise LedgerUnavailable(
@@ -197,7 +184,7 @@ class Chain:
         with self.lock:
             tail = self.tail
             try:
-                if tail is None or not tail.base <= offset < tail.end or tail.length() != tail.size:
+                if tail is None or not max(tail.base, self._first()) <= offset < tail.end or tail.length() != tail.size:
                     return None
             except (OSError, Altered):
                 return None
@@ -209,6 +196,12 @@ class Chain:
             if self.catch_up() is None:
                 self.names.look()
             return self._first(), self._end()
+
+    @property
+    def seen_end(self) -> int:
+        """The offset behind the last record, as it was at the last look."""
+        with self.lock:
+            return self._end()
 
     def _end(self) -> int:
         tail = self.tail

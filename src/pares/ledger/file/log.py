@@ -39,6 +39,7 @@ from pares.ledger.base import (
     check_payload,
     check_payloads,
     check_records,
+    ends_here,
     grown_partitions,
     no_such_partition,
 )
@@ -164,6 +165,13 @@ class FileLog:
     ) -> tuple[list[Entry], list[int | None]]:
         check_records(max_records)
         entries, stamps = self._find(offset, partition, max_records)
+        chain, _ = self._chain(partition)
+        while entries and entries[-1].offset + 1 < chain.seen_end and ends_here(entries, max_records):
+            # Up to the end of a segment.
+            more, of_more = self._find(entries[-1].offset + 1, partition, max_records - len(entries))
+            if not more:
+                break
+            entries, stamps = entries + more, stamps + of_more
         return entries, not_ahead(stamps)
 
     def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:

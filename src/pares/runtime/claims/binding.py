@@ -60,6 +60,10 @@ class ClaimsBinding(Binding):
         self._append = appender(ledger)
         self._eager = not ledger.capabilities.stamps
         self._rest = 0
+        self._began: int | None = None
+        """When this round began, in a large group."""
+        self._away = 0
+        """Nanoseconds of it in which the ledger had its appends."""
 
     def _is(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation
@@ -153,6 +157,8 @@ class ClaimsBinding(Binding):
             text = f"the lock that shows that {self.me} lives is gone: {why}; let nobody close descriptors of others"
             self._life.carry(ev.Report("lock-lost", text))
             return [ev.Jumped(LOCK_LOST)]
+        if not thoroughly and self.core.alive > EAGER:
+            self._began = self._host.now()
         if thoroughly or self._deaths is None:
             return ()
         return [ev.Died(member) for member in self._deaths.check(self._host.now())]
@@ -191,10 +197,17 @@ class ClaimsBinding(Binding):
         (R21)."""
         if self._eager and len(self.world.members) <= EAGER:
             puts = urgently(puts)
-        return [self._append(put, self._partition) for put in puts]
+        if self._began is None:
+            return [self._append(put, self._partition) for put in puts]
+        began = self._host.now()
+        try:
+            return [self._append(put, self._partition) for put in puts]
+        finally:
+            self._away += self._host.now() - began
 
-    def after_round(self, worked: int) -> None:
-        self._rest = gather_ns(self.core.alive, self.session_ms, worked)
+    def after_round(self) -> None:
+        worked = 0 if self._began is None else self._host.now() - self._began - self._away
+        self._rest, self._away, self._began = gather_ns(self.core.alive, self.session_ms, worked), 0, None
         if self._trim_before:
             self._trim(self._trim_before)
 
@@ -211,6 +224,10 @@ class ClaimsBinding(Binding):
             log.info("old entries stay for now: %s", error)
 
     # What `logs` asks --------------------------------------------------------------------------------------------------
+
+    @property
+    def whole_will_do(self) -> bool:
+        return True
 
     def attached(self, partition: int) -> bool:
         return self._attached

@@ -201,9 +201,8 @@ class Binding(Protocol):
     def publish(self, message: Publish) -> None:
         raise RuntimeError("this protocol sends no messages")
 
-    def after_round(self, worked: int) -> None:
-        """Called when a round is over: the time for tidying. `worked`: the nanoseconds that it took, without those in which the
-        ledger had its appends."""
+    def after_round(self) -> None:
+        """Called when a round is over: the time for tidying."""
 
     # Beginning anew, and the end ---------------------------------------------------------------------------------------
 

@@ -37,6 +37,11 @@ class Follows(Protocol):
     @property
     def partitions(self) -> Sequence[int]: ...
 
+    @property
+    def whole_will_do(self) -> bool:
+        """Whether it may be told that nothing more is there by a read that brought something, if that began at a known time."""
+        return False
+
     def attached(self, partition: int) -> bool: ...
 
     def position(self, partition: int) -> int: ...
@@ -99,7 +104,7 @@ class Logs:
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions have something new, in one look for all, where the ledger has that."""
-        self._whole = ledger.capabilities.whole_reads
+        self._whole = ledger.capabilities.whole_reads and follows.whole_will_do
         self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False

@@ -71,8 +71,6 @@ class Driver:
         self.each_round: Callable[[], None] | None = None
         self._wake = 0
         self._rested_at = self.now()
-        self._away = 0
-        """Nanoseconds of this round in which the ledger had an append."""
         self._fresh = True
         """Whether this incarnation has read nothing yet."""
         self._abandoned = False
@@ -169,7 +167,6 @@ class Driver:
     def _round(self) -> None:
         self._rest()
         rang, self._moved = self.binding.bells.wait(self._patience()), False
-        began, self._away = self.now(), 0
         readers = len(self._readers)
         for event in self.binding.look(thoroughly=False):
             self._step(event)
@@ -181,7 +178,7 @@ class Driver:
         asked = len(self._answers)
         if asked and self.over is None and not self._inbox.events and self.binding.settled:
             self._answers.done(asked)
-        self.binding.after_round(self.now() - began - self._away)
+        self.binding.after_round()
         if self.each_round is not None:
             self.each_round()
 
@@ -298,10 +295,8 @@ class Driver:
         else:
             answers = [ev.Acked(put.ticket, offset) for put, offset in zip(puts, offsets, strict=False)]
             done, self._unwritten = True, None
-        took = self.now() - began
-        self._away += took
         payloads = [payload for put in puts for payload in put.payloads]
-        self._life.measures.appended(payloads, took / SECOND, done)
+        self._life.measures.appended(payloads, (self.now() - began) / SECOND, done)
         for answer in answers:
             self._step(answer)
 

@@ -263,7 +263,7 @@ class NeliBinding(Binding):
             return self._append_each([(put.partition, put.payloads[0]) for put in puts])
         return [self._append(put, put.partition) for put in urgently(puts)]
 
-    def after_round(self, worked: int) -> None:
+    def after_round(self) -> None:
         self._trim()
         self._look_at_shares()
 
@@ -294,6 +294,10 @@ class NeliBinding(Binding):
                     self._trimming.trim(part.track.position, part.number)
 
     # What `logs` asks --------------------------------------------------------------------------------------------------
+
+    @property
+    def whole_will_do(self) -> bool:
+        return False  # what is silent is silent since the fetch after that (N8)
 
     def attached(self, partition: int) -> bool:
         return self.core.parts[partition].attached

@@ -15,10 +15,12 @@ from pares.sim.members.mutants.group import GROUP
 from pares.sim.members.mutants.leases import LEASES
 from pares.sim.members.mutants.need import NEED
 from pares.sim.members.mutants.records import RECORDS
+from pares.sim.members.mutants.vacancies import VACANCIES
 from pares.sim.members.mutants.witnesses import WITNESSES
 from pares.sim.mutant import Mutant
 
 MUTANTS: Final[dict[str, Mutant]] = {
-    mutant.name: mutant for mutant in (*BELIEFS, *LEASES, *DRIVER, *RECORDS, *ENTRY, *GROUP, *NEED, *WITNESSES)
+    mutant.name: mutant
+    for mutant in (*BELIEFS, *LEASES, *DRIVER, *RECORDS, *ENTRY, *GROUP, *NEED, *VACANCIES, *WITNESSES)
 }
 """All of them, by name."""

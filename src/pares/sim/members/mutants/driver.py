@@ -135,7 +135,7 @@ def _tick_before_read() -> list[Patch]:
         mine._tick()
         mine._read()
         mine._readers.done(readers)
-        self.binding.after_round(0)
+        self.binding.after_round()
         if self.each_round is not None:
             self.each_round()
 

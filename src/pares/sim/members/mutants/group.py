@@ -12,11 +12,10 @@ from pares.core.claims import tick as living
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placing.placement import _Placement  # pyright: ignore[reportPrivateUsage]
-from pares.core.claims.placing.targets import Alike, Targets
+from pares.core.claims.placing.targets import Targets
 from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire import fold, forgetting
-from pares.core.wire.derived.vacant import Vacant
 from pares.core.wire.world import World
 from pares.sim.members.mutants.troubles import CALMLY, QUIET
 from pares.sim.mutant import Mutant, Patch
@@ -61,22 +60,6 @@ def _placed_once() -> list[Patch]:
         return get(self, world, *who)
 
     return [(Targets, "get", once), (Targets, "read", lambda self, world, changes: None)]
-
-
-def _alike_never_moves() -> list[Patch]:
-    """Where all are alike nothing is moved for balance."""
-    begin = Alike.__init__
-
-    def even(self: Alike, *args: Any) -> None:
-        begin(self, *args)
-        self._takers = {}  # pyright: ignore[reportPrivateUsage]
-
-    return [(Alike, "__init__", even)]
-
-
-def _vacant_unnoticed() -> list[Patch]:
-    """What has changed since a world was loaded, or begun, does not change which seats are free."""
-    return [(Vacant, "changed", lambda self, keys: None)]
 
 
 def _no_budget() -> list[Patch]:
@@ -358,36 +341,6 @@ GROUP: Final = (
         "what placement has said holds for good, though seats have gone elsewhere",
         _placed_once,
         {"faults": {"crash": 1.0}, "acts": {"step_down": 2.0, "hand_over": 1.0}, "seats": 1, "members": 3, "roles": 3},
-    ),
-    Mutant(
-        "alike-never-moves",
-        "R13",
-        "where roles and members are alike, nothing is moved for balance",
-        _alike_never_moves,
-        {
-            "acts": {},
-            "barrier_raises": 0.0,
-            "burden_us": 0,
-            "calm": 16.0,
-            "eligible": (),
-            "faults": {"crash": 1.0},
-            "members": 3,
-            "ranks": (),
-            "roles": 6,
-            "seats": 1,
-            "slow": (),
-            "starts": (False,) * 3,
-            "warm": (),
-            "weights": (),
-            "zones": False,
-        },
-    ),
-    Mutant(
-        "vacant-unnoticed",
-        "R23",
-        "which seats are free is found out once",
-        _vacant_unnoticed,
-        {"faults": {"crash": 1.0}, "acts": {}, "seats": 1, "members": 3, "roles": 3},
     ),
     Mutant(
         "no-budget",
