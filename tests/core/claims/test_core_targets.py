@@ -17,6 +17,17 @@ NONE: frozenset[str] = frozenset()
 LOADS = st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any)
 
 
+@given(LOADS, st.integers(0, 4), st.data())
+def test_r23_r13_what_is_pinned_moves_nowhere_whoever_has_how_much_of_it(
+    loads: list[int], free: int, data: st.DataObject
+) -> None:
+    crew = put_together(loads, free, 0)
+    for seat in crew.world.seats.values():
+        seat.pinned = seat.holder is not None and data.draw(st.booleans())
+    crew.world.refresh()
+    assert compare(crew, frozenset(ids(len(loads)))) is not None
+
+
 def put_together(loads: list[int], free: int, pinned: int, **fields: Any) -> Group:
     """Members that hold so many roles each, in an order of tokens that has nothing to do with names; so many are pinned."""
     crew = group(len(loads), **fields)

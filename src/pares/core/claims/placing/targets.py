@@ -70,9 +70,14 @@ class Alike:
     ) -> None:
         self._world, self._chosen = world, chosen
         self._even = not order or (order[0][0] + weight) / like + EPSILON >= order[-1][0] / like
-        self._takers = (
-            {} if self._even else _balanced(order, {id: len(world.held[id]) for _, id in order}, weight, like)
-        )
+        self._takers: dict[str, list[str]] = {}
+        if not self._even:
+            moves = {id: len(world.held[id]) for _, id in order}
+            for seat in world.vacant.pinned():
+                holder = world.seats[seat].holder
+                if holder in moves:
+                    moves[holder] -= 1
+            self._takers = _balanced(order, moves, weight, like)
         self._moved: dict[str, dict[Seat, str]] = {}
 
     def get(self, seat: Seat) -> str | None:
@@ -94,20 +99,21 @@ class Alike:
 
 
 def _balanced(
-    order: list[tuple[float, str]], keeps: dict[str, int], weight: float, like: float
+    order: list[tuple[float, str]], moves: dict[str, int], weight: float, like: float
 ) -> dict[str, list[str]]:
     """To whom each member hands seats over for balance, in order, those first that it has held for the shortest time: as
-    `placement` does it, from the one that has most to the one that has least while that makes the greater load smaller."""
+    `placement` does it, from the one that has most to the one that has least while that makes the greater load smaller.
+    `moves`: how many each has that may move."""
     takers: dict[str, list[str]] = {}
     while True:
-        at = next((at for at in range(len(order) - 1, 0, -1) if keeps[order[at][1]]), 0)
+        at = next((at for at in range(len(order) - 1, 0, -1) if moves[order[at][1]]), 0)
         (most, giver), (least, taker) = order[at], order[0]
         if (least + weight) / like + EPSILON >= most / like:
             return takers
         del order[at], order[0]
         insort(order, (most - weight, giver))
         insort(order, (least + weight, taker))
-        keeps[giver] -= 1
+        moves[giver] -= 1
         takers.setdefault(giver, []).append(taker)
 
 
