@@ -198,7 +198,7 @@ class Moves(Outlook):
     def gives(self, world: World, now: int, *, closing: str = "") -> list[Give]:
         """The terms to give up by plan now; all of them if `closing` says why."""
         tenures = [t for t in self._tenures.by_seat.values() if t.phase in (Phase.WAITING, Phase.LEADING)]
-        settled = self._watches.settled_at(self._crew, now)
+        settled = self._watches.settled_at(frozenset(self.crew), now)
         if not tenures:
             return []
         target: Target | None = None
@@ -206,7 +206,7 @@ class Moves(Outlook):
             target = self.others(world, now)
         elif not is_large(world) or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
-        elif self._free and any(self.target(world, now).get(seat) for seat in self._free):
+        elif self._free and any(map(self.target(world, now).get, self._free)):
             settled = now + self.step  # what nobody holds is balanced by claims, which interrupt nobody
         elif self.due(max(settled + self._turn(), self._balance_again_at), now) and self._at_once(world, now):
             # Nothing moves for balance before that. [each that comes has all of hundreds place hundreds of seats]

@@ -61,15 +61,18 @@ def spread_ns(me: str, members: int, session_ms: int) -> int:
     """For how long a joiner of a group that has so many members already lets others go first: a part of a millisecond for each,
     which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
     placed for, by all the others by itself]"""
-    most = 0 if members <= EAGER else min(members * MS, session_ms * MS // 4)
-    return most * crc32(me.encode()) >> 32
+    return _part(me, 0 if members <= EAGER else min(members * MS, session_ms * MS // 4))
 
 
 def turn_ns(me: str, alive: int, session_ms: int) -> int:
     """For how long a member of a large group lets others move for balance first: `BALANCE_MS` for each, which part of that its
     id says, and two of its sessions at the most. [a hundred hand over at the same moment what each has too much, and what all
     of them have to read then costs them their leases]"""
-    most = 0 if alive <= EAGER else min(alive * BALANCE_MS * MS, 2 * session_ms * MS)
+    return _part(me, 0 if alive <= EAGER else min(alive * BALANCE_MS * MS, 2 * session_ms * MS))
+
+
+def _part(me: str, most: int) -> int:
+    """The part of that time that an id says: members' parts are spread evenly over it."""
     return most * crc32(me.encode()) >> 32
 
 

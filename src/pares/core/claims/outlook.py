@@ -44,8 +44,7 @@ class Outlook:
         self._tenures = tenures
         self._targets = Targets(lambda *args, **named: self.placing(*args, **named), alike=self.alike)
         self._unsettled: tuple[int, object, frozenset[str]] = (-1, None, frozenset())
-        """When somebody had come last, and of which crew."""
-        """For this time and crew: those whose rank does not count yet."""
+        """How often somebody had come back, of which crew, and those of it whose rank did not count yet."""
         self._ahead: tuple[object, set[str], Counter[frozenset[str] | None]] = (None, set(), Counter())
         """For this tick and a crew: its members that wrote later than this one, and how many are eligible for what."""
         self._shape = -1
@@ -54,7 +53,6 @@ class Outlook:
         """Free seats that somebody may take, and since when: waits run from there, not from when the seat was freed."""
         self.alive: frozenset[str] = frozenset()
         self.crew: list[str] = []
-        self._crew: frozenset[str] = frozenset()
         """The members that are alive and may hold seats, in order; the place in it is the place in line."""
         self._silent: frozenset[str] = frozenset()
         """Holders that are out-waited."""
@@ -80,7 +78,6 @@ class Outlook:
             self.alive = alive
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
             self.crew = sorted(crew)
-            self._crew = frozenset(self.crew)
         if self._watches.next_overdue and len(alive) <= EAGER:
             # In a larger group it is seen at this member's next look, a quarter of its session from the last at most (R21).
             # [on a machine that is busy each of a hundred is late now and then, and wakes all others]

@@ -79,8 +79,10 @@ class Stopwatches:
         self._stale = self._stale_silence = True
         """Something was read since that was found out, and in a large group something that may change it. [what each of a
         hundred says four times a session has all others look at the hundred]"""
-        self._returns = self._turns = 0
-        """How often somebody came, or came back; and how often somebody began, or ceased, to be known to live."""
+        self.returns = 0
+        """How often somebody came, or came back: `unsettled` is the same until then, and until `next_settled`."""
+        self._turns = 0
+        """How often somebody began, or ceased, to be known to live."""
         self._of: World | None = None
         """The world that was read last."""
         self._heard: tuple[object, int, frozenset[str]] = (None, -1, frozenset())
@@ -120,7 +122,7 @@ class Stopwatches:
                 if not past and member.offset != member.joined:
                     seen.words = 2
                 self._stale = self._stale_silence = True
-                self._returns += 1
+                self.returns += 1
             elif seen.offset != member.offset:
                 stamped = seen.stamp is not None
                 seen.heard(member.offset, now, stamps.get(member.offset))
@@ -130,7 +132,7 @@ class Stopwatches:
                 if seen.was_overdue:
                     seen.was_overdue, seen.back_at = False, now
                     self._stale = self._stale_silence = True
-                    self._returns += 1
+                    self.returns += 1
                 if member.due_ms <= AT_ONCE or stamped != (seen.stamp is not None):
                     self._stale = self._stale_silence = True
                 elif self.next_overdue:
@@ -313,11 +315,6 @@ class Stopwatches:
     def paused_until(self, pause: int, ms: int) -> int:
         """When this member's stopwatch has measured the pause's whole length since reading it (R14)."""
         return self._pauses.get(pause, 0) + ms * MS
-
-    @property
-    def returns(self) -> int:
-        """Rises whenever somebody comes, or comes back: `unsettled` is the same until then, and until `next_settled`."""
-        return self._returns
 
     def unsettled(self, alive: Iterable[str], now: int) -> frozenset[str]:
         """The members that came, or came back, less than `settle` ago: their rank does not count yet (R13)."""

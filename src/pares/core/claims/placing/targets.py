@@ -168,11 +168,8 @@ def alike(world: World, alive: Set[str], without: Set[str]) -> Alike | None:
     ids, held, has = {m.id for m in crew}, world.held, [0.0]
     seats = [world.seats[seat] for seat in world.vacant.seats()]
     seats += [world.seats[seat] for id, theirs in held.items() if theirs and id not in ids for seat in theirs]
-    members, names = world.members, world.names
-    for seat in seats:  # as `_for_once`, of what nobody asked for or stepped down from
-        holder = members.get(seat.holder) if seat.holder is not None else None
-        if (seat.last in names) if holder is None else len(names[holder.name]) > 1:
-            return None
+    if any(_is_back(world, seat) for seat in seats):
+        return None
     for _ in range(max((len(held[id]) for id in ids), default=0)):
         has.append(has[-1] + weight)
     # As many seats weigh as much to the last bit, in whatever order they were added: all of them weigh the same.
@@ -200,6 +197,10 @@ def _are_alike(world: World, crew: list[MemberState]) -> bool:
 
 
 def _for_once(world: World, seat: SeatState) -> bool:
+    return _is_back(world, seat) or seat.asked is not None or seat.avoid is not None
+
+
+def _is_back(world: World, seat: SeatState) -> bool:
+    """Whether another is in the group under the name of who holds it, or lost it."""
     holder = world.members.get(seat.holder or "")
-    back = seat.last in world.names if holder is None else len(world.names[holder.name]) > 1
-    return back or seat.asked is not None or seat.avoid is not None
+    return seat.last in world.names if holder is None else len(world.names[holder.name]) > 1

@@ -218,7 +218,8 @@ class SimLedger:
             if found and link.generations.setdefault(task, log.generation) != log.generation:
                 self.misled_at = world.now
             self._back(link)
-            if not found or (log.whole and ends_here([Entry(*entry) for entry in found], max_records)):
+            entries = limited([Entry(*entry) for entry in found], max_records)
+            if not entries or (log.whole and ends_here(entries, max_records)):
                 task.looked_at = looked_at
             if not found:
                 if process.reading() >= deadline:
@@ -228,7 +229,6 @@ class SimLedger:
                 if world.burden:
                     process.toil(world.burden * len(found))
                 process.cross("read:fetched")
-                entries = limited([Entry(*entry) for entry in found], max_records)
                 for call in self.log.read:
                     call(process, partition, entries)
                 return entries
