@@ -251,11 +251,11 @@ def _ready(world: World, offset: int, member: MemberState, record: records.Ready
 
 
 def _beat(world: World, offset: int, member: MemberState, record: records.Beat, changes: list[Change]) -> None:
-    world.raise_marks(member, record.marks or ())
+    world.raise_marks((record,))
 
 
 def _leave(world: World, offset: int, member: MemberState, record: records.Leave, changes: list[Change]) -> None:
-    world.raise_marks(member, record.marks or ())
+    world.raise_marks((record,))
     _remove_member(world, offset, member, record, "left", changes)
 
 

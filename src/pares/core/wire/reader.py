@@ -242,6 +242,7 @@ class Reader:
         members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
         count, last = world.count, world.last
+        told: list[records.Beat] = []
         for offset, _, payload in entries:
             try:
                 record = decode_quickly(payload) if len(payload) <= most else records.decode(payload)
@@ -265,14 +266,14 @@ class Reader:
                 last = state.offset = offset
                 state.n, state.due_ms, state.count = n, record.s, count
                 if record.marks:
-                    world.raise_marks(state, record.marks)
+                    told.append(record)
                 if state is me:
                     self.mine.append((offset, n, payload))
                 if count < due:
                     continue
-                world.count, world.last = count, last
+                _catch_up(world, count, last, told)
             else:
-                world.count, world.last = count, last
+                _catch_up(world, count, last, told)
                 if type(record) is records.Unknown and records.misshapen(record):
                     self._note_bad(offset, "bad field", payload)
                 if not fold(world, offset, record, changes):
@@ -292,7 +293,7 @@ class Reader:
                     continue
             self._place(offset, record, changes)
             members, base, newest, me, due = world.quick_view(member)
-        world.count, world.last = count, last
+        _catch_up(world, count, last, told)
         if offset >= 0:
             self.position, self.anchor = offset + 1, (offset, bytes(payload))
 
@@ -397,6 +398,14 @@ class Reader:
         self.bad[reason] += 1
         if len(self.bad_samples) < KEPT_BAD:
             self.bad_samples.append(Bad(offset, reason, bytes(payload[:200])))
+
+
+def _catch_up(world: World, count: int, last: int, told: list[records.Beat]) -> None:
+    """What a loop over beats has kept from its world, before something else looks at it or changes it."""
+    world.count, world.last = count, last
+    if told:
+        world.raise_marks(told)
+        told.clear()
 
 
 def _session_at_most(record: records.AnyRecord | records.Unknown) -> int:

@@ -13,6 +13,7 @@ place a world is the one that release 0.1 folds, rule by rule, and a snapshot of
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from pares.core.wire.derived.silences import Silences
 from pares.core.wire.derived.vacant import Vacant
 from pares.core.wire.divided.siblings import Siblings
 from pares.core.wire.hashes import Digests, Key
-from pares.core.wire.records import MAX_INT, Seat
+from pares.core.wire.records import MAX_INT, Beat, Leave, Seat
 from pares.core.wire.states import (
     NOTHING_AHEAD,
     AheadState,
@@ -153,24 +154,25 @@ class World:
         if (self.ahead and seat in self.ahead) or (self.ranges and seat in self.ranges):
             self._passed(seat)
 
-    def raise_marks(self, member: MemberState, marks: tuple[tuple[str, int, int, int], ...]) -> None:
-        """The fold calls this for what a record of that member says of seats that it holds (R15). Consumers write hardly
-        anything but beats with marks, so it takes no detour."""
-        seats, id, digests, plain = self.seats, member.id, self.digests, not (self.ahead or self.ranges)
+    def raise_marks(self, told: Sequence[Beat | Leave]) -> None:
+        """The fold calls this for what records say of seats that their senders hold (R15), with none between them that moves a
+        seat. Marks only rise: so the newest come first, and most others raise nothing. No token is of two seats."""
+        seats, digests, plain = self.seats, self.digests, not (self.ahead or self.ranges)
         terms, raised = digests.terms, digests.raised
-        for role, index, token, mark in marks:
-            seat = terms.get(token)
-            if seat is None or seat.role != role or seat.index != index:
-                seat = seats.get((role, index))
-                if seat is None or seat.token != token:
-                    continue
-                terms[token] = seat
-            if mark > seat.mark and seat.token == token and seat.holder == id:
-                seat.mark = mark
-                if plain:
-                    raised.add(token)
-                else:
-                    self.marked(seat.seat)
+        for record in reversed(told):
+            for role, index, token, mark in record.marks or ():
+                seat = terms.get(token)
+                if seat is None:
+                    seat = seats.get((role, index))
+                    if seat is None or seat.token != token:
+                        continue
+                    terms[token] = seat
+                if mark > seat.mark and seat.holder == record.m and seat.token == token and seat.seat == (role, index):
+                    seat.mark = mark
+                    if plain:
+                        raised.add(token)
+                    else:
+                        self.marked(seat.seat)
         self.version += 1
 
     def _passed(self, seat: Seat) -> None:

@@ -70,8 +70,8 @@ def _begins_at_the_mark_alone() -> list[Patch]:
 
 
 def _zombie_marks() -> list[Patch]:
-    def marks(world: Any, member: Any, given: Any) -> None:
-        for role, index, _, mark in given or ():
+    def marks(world: Any, told: Any) -> None:
+        for role, index, _, mark in [mark for record in told for mark in record.marks or ()]:
             state = world.seats.get((role, index))
             if state is not None and mark > state.mark:
                 state.mark = mark

@@ -85,8 +85,8 @@ def _removal_frees() -> list[Patch]:
 
 
 def _mark_of_anybody() -> list[Patch]:
-    def anybody(world: World, member: Any, marks: Any) -> None:
-        for role, index, _, mark in marks or ():
+    def anybody(world: World, told: Any) -> None:
+        for role, index, _, mark in [mark for record in told for mark in record.marks or ()]:
             seat = world.seats.get((role, index))
             if seat is not None and mark > seat.mark:
                 seat.mark = mark
