@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pares.ledger.file import segment as segments
 from pares.ledger.file.frame import BATCH, RECORD, SEAL, frame, parsed, unescaped
 from pares.ledger.file.segment import Segment, name_of
 
@@ -62,13 +66,20 @@ ACTIONS = st.lists(
 )
 
 
+@contextmanager
+def keeping(apart: int, fresh: int) -> Iterator[None]:
+    with patch.object(segments, "_APART", apart), patch.object(segments, "_FRESH", fresh):
+        yield
+
+
 @settings(deadline=None)
-@given(ACTIONS, st.integers(0, 400))
+@given(ACTIONS, st.integers(0, 400), st.sampled_from([(1 << 14, 1 << 16), (300, 20), (1, 0)]))
 def test_all_readers_agree_whatever_was_torn_and_interleaved(
-    actions: list[tuple[str, int, bytes, int]], cut: int
+    actions: list[tuple[str, int, bytes, int]], cut: int, kept: tuple[int, int]
 ) -> None:
-    """Three writers know more or less of the file when each writes. A seal ends it, a torn piece harms nobody."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Three writers know more or less of the file when each writes. A seal ends it, a torn piece harms nobody. `kept`: how far
+    apart the places are that a reader keeps, and how much of the newest it has by heart."""
+    with tempfile.TemporaryDirectory() as folder, keeping(*kept):
         name = name_of(100, "abcdabcd")
         path = Path(folder) / name
         path.touch()
@@ -131,24 +142,4 @@ def test_a_writer_that_had_read_something_else_breaks_the_segment(tmp_path: Path
     segment.scan(path.stat().st_size)
     assert "had read 2 records" in segment.broken
     assert [entry.payload for entry in segment.read(0, 10, b"c")[0]] == [b"first"]
-    segment.rest()
-
-
-def test_a_segment_of_more_than_four_gigabytes_is_read(tmp_path: Path) -> None:
-    """Places are kept in four bytes each until one needs more. The file has a hole in it: what is not there takes no room."""
-    path, hole = tmp_path / name_of(0, "0" * 8), 1 << 32
-    near = frame(RECORD, [b"near"], (0, 0), 1, 1, b"-", urgent=False).encoded()
-    path.write_bytes(near)
-    segment = Segment(str(tmp_path), path.name, os.O_RDONLY)
-    segment.scan(segment.length())
-    far = frame(RECORD, [b"far"], (len(near), 1), 1, 1, b"-", urgent=False)
-    with path.open("r+b") as file:
-        file.seek(hole)
-        file.write(far.encoded())
-    segment._add(far, hole + 1)  # pyright: ignore[reportPrivateUsage]
-    segment.place = hole + len(far.encoded())
-    found = [segment.read(number, 9, b"-")[0][0].payload for number in range(2)]
-    segment._fresh.clear()  # pyright: ignore[reportPrivateUsage]
-    assert found == [b"near", b"far"] == [entry.payload for n in range(2) for entry in segment.read(n, 1, b"-")[0]]
-    assert segment.number_at(hole + 1) == 1
     segment.rest()

@@ -90,11 +90,11 @@ class Appender:
             return segment.took(new, data)
         try:
             segment.scan(max(end, segment.size))
+            number = segment.number_at(begin + 1)
         except Altered:
             raise self._unsure(segment) from None
         except OSError as error:
             raise unavailable(error, segment.path, "read back what was appended", unknown=True) from error
-        number = segment.number_at(begin + 1)
         if number is None and not segment.over:
             raise self._unsure(segment)
         return number

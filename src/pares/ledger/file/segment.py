@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
@@ -28,11 +29,25 @@ _SEAL: Final = re.compile(rb"(?:broken (?P<had>\d{1,12})|\w+)(?: (?P<jump>\d{1,1
 _CHUNK: Final = 1 << 20
 _FRESH: Final = 1 << 16
 """Bytes of bodies that a segment keeps for readers that keep up."""
+_APART: Final = 1 << 14
+"""Bytes between the places that a segment knows by heart. From one on it reads again up to the next."""
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
 
 
 class Altered(Exception):
     """What was read of the segment is no longer there."""
+
+
+class Line(NamedTuple):
+    """A frame with records: where it stands, and how many records stand before it."""
+
+    place: int
+    first: int
+    frame: Frame
+
+
+_place: Final = attrgetter("place")
+_first: Final = attrgetter("first")
 
 
 def name_of(base: int, boot: str) -> str:
@@ -69,10 +84,10 @@ class Segment:
         self.torn = 0
         """Lines that count for nothing."""
         self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._places, self._firsts = array("I"), array("I")
-        """Of each frame with records where it stands, and how many records stand before it."""
+        self._places, self._firsts = array("Q"), array("Q")
+        """Of a frame with records in so many bytes: where it stands, and how many records stand before it."""
         self._last, self._last_at = b"", 0
-        self._fresh: list[Frame] = []
+        self._fresh: list[Line] = []
         """The newest frames with records: what readers that keep up read is parsed once."""
         self._fresh_bytes = 0
         self._descriptor = os.open(self.path, self._flags)
@@ -179,19 +194,15 @@ class Segment:
         return False
 
     def _add(self, frame: Frame, at: int) -> None:
-        records = 1 if frame.kind[:1] == RECORD else frame.records()
-        try:
+        if not self._places or at - self._places[-1] >= _APART:
             self._places.append(at)
-        except OverflowError:  # a segment of more than four gigabytes
-            self._places = array("Q", self._places)
-            self._places.append(at)
-        self._firsts.append(self.count)
-        self.count += records
+            self._firsts.append(self.count)
         self._fresh_bytes += len(frame.body)
         if self._fresh_bytes > _FRESH:
             self._fresh.clear()
             self._fresh_bytes = len(frame.body)
-        self._fresh.append(frame)
+        self._fresh.append(Line(at, self.count, frame))
+        self.count += frame.records()
 
     def took(self, frame: Frame, data: bytes) -> int:
         """Note a frame of this process' own, as it stands right behind what was read. The number of its first record."""
@@ -204,63 +215,63 @@ class Segment:
         return first
 
     def number_at(self, at: int) -> int | None:
-        """The number of the first record of the line at this place; None if no line there counts."""
-        index = bisect_left(self._places, at)
-        return self._firsts[index] if index < len(self._places) and self._places[index] == at else None
+        """The number of the first record of the line at this place; None if no line there counts. Raises `Altered`."""
+        if self._fresh and at >= self._fresh[0].place:
+            near = self._fresh[bisect_right(self._fresh, at, key=_place) - 1]
+            return near.first if near.place == at else None
+        index = bisect_right(self._places, at) - 1
+        return None if index < 0 else next((line.first for line in self._again(index) if line.place == at), None)
 
     def read(
         self, number: int, most: int, clock: bytes, size: int = MAX_READ_BYTES
     ) -> tuple[list[Entry], list[int | None]]:
         """Records from that number on, at most so many and at most `size` bytes, but at least one; and of each when its append
         began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
-        index = bisect_right(self._firsts, number) - 1
-        fresh = index - (len(self._firsts) - len(self._fresh))
-        if fresh >= 0:
-            frames: Iterable[Frame] = islice(self._fresh, fresh, None)
-        else:
-            stop = bisect_left(self._firsts, number + most)
-            begin = self._places[index]
-            if stop == len(self._places) or self._places[stop] - begin > size:
-                stop = bisect_left(self._places, begin + size, index + 1)
-            frames = self._again(index, stop)
         found: list[Entry] = []
         stamps: list[int | None] = []
-        total, first = 0, self._firsts[index]
-        for frame in frames:
+        total = 0
+        for _, first, frame in self._from(number):
             stamp, wall_ms = frame.stamp(clock), frame.wall_us // 1000
-            for payload in frame.payloads():
-                if first >= number:
+            for at, payload in enumerate(frame.payloads(), first):
+                if at >= number:
                     total += len(payload)
                     if len(found) == most or (found and total > size):
                         return found, stamps
-                    found.append(Entry(self.base + first, wall_ms, payload))
+                    found.append(Entry(self.base + at, wall_ms, payload))
                     stamps.append(stamp)
-                first += 1
         return found, stamps
 
     def known(self, number: int) -> bytes | None:
         """The payload of that record, if it is one of the newest. `number` < `count`."""
-        index = bisect_right(self._firsts, number) - 1
-        fresh = index - (len(self._firsts) - len(self._fresh))
-        return None if fresh < 0 else self._fresh[fresh].payloads()[number - self._firsts[index]]
+        if not self._fresh or number < self._fresh[0].first:
+            return None
+        line = self._fresh[bisect_right(self._fresh, number, key=_first) - 1]
+        return line.frame.payloads()[number - line.first]
 
-    def _again(self, index: int, stop: int) -> Iterator[Frame]:
-        """The frames from that one on up to before `stop`, as they stand in the file. Raises `Altered`."""
-        at = self._places[index]
-        end = self._places[stop] if stop < len(self._places) else self.place
+    def _from(self, number: int) -> Iterable[Line]:
+        """The frame with that record, and those behind it; maybe some before it, too."""
+        if self._fresh and number >= self._fresh[0].first:
+            return islice(self._fresh, bisect_right(self._fresh, number, key=_first) - 1, None)
+        return self._again(bisect_right(self._firsts, number) - 1)
+
+    def _again(self, index: int) -> Iterator[Line]:
+        """The frames from the known place of this index on, as they stand in the file. Raises `Altered`."""
+        for place, first in zip(self._places[index:], self._firsts[index:], strict=True):
+            index += 1
+            last = index == len(self._places)
+            found = list(self._stretch(place, first, self.place if last else self._places[index]))
+            behind = self.count if last else self._firsts[index]
+            if not found or found[-1].first + found[-1].frame.records() != behind:
+                raise Altered
+            yield from found
+
+    def _stretch(self, at: int, first: int, end: int) -> Iterator[Line]:
         for line in self._exactly(at, end).split(b"\n"):
-            if index < len(self._places) and at == self._places[index]:
-                frame = parsed(line)
-                if frame is None or frame.records() != self._records(index):
-                    raise Altered
-                yield frame
-                index += 1
+            frame = parsed(line)
+            if frame is not None and (records := frame.records()):
+                yield Line(at, first, frame)
+                first += records
             at += len(line) + 1
-
-    def _records(self, index: int) -> int:
-        """How many records its frame of this index had."""
-        behind = self._firsts[index + 1] if index + 1 < len(self._firsts) else self.count
-        return behind - self._firsts[index]
 
     def _exactly(self, begin: int, end: int) -> bytes:
         """The bytes that were there before, less the last newline."""
