@@ -15,7 +15,7 @@ import msgspec
 from pares.core.errors import ConfigError, LedgerRewound
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a topic, in its place."""
 
     offset: int

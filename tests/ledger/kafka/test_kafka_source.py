@@ -16,8 +16,8 @@ from log_tools import HANG, until
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger import Source, open_source, partition_for
-from pares.ledger.kafka import prefetch
 from pares.ledger.kafka import source as kafka_source
+from pares.ledger.kafka.ahead import prefetch
 from pares.ledger.kafka.source import KafkaSource
 
 

@@ -34,6 +34,8 @@ class Progress:
         self.unfinished = 0
         """Spans that were opened and are not done."""
         self._known = list(known)
+        self.goes_on = bool(self._known)
+        """Whether anything above the position was done before this term began."""
         self._first: _Node | None = None
         self._last: _Node | None = None
         self._nodes: dict[int, _Node] = {}
@@ -53,7 +55,7 @@ class Progress:
 
     def was_done(self, offset: int) -> bool:
         """Whether it was done before this term began."""
-        return among(self._known, offset)
+        return self.goes_on and among(self._known, offset)
 
     def open(self, upto: int) -> Span:
         """What lies from `next` to before `upto` is about to be given out. Raises ValueError for what goes backwards."""

@@ -5,7 +5,7 @@ What it promises is `Source`'s, and how:
 - records of committed transactions alone (`isolation.level=read_committed`). What was aborted, compacted away or written by
   the broker itself is passed over: `next` goes behind it, also where no record follows. `end` is the last stable offset;
 - one client fetches all partitions that were asked for in the last half minute, ahead of those who read them, and holds a
-  bounded number of bytes (see `kafka.prefetch`). What it has fetched it may return although retention has deleted it since;
+  bounded number of bytes (see `ahead.prefetch`). What it has fetched it may return although retention has deleted it since;
 - a record without a value (a tombstone) has an empty payload. Headers are not shown;
 - a topic that was deleted and made anew is told by its topic id, which the source asks for once a second, and before it
   returns records if it has not asked for a quarter of a second. From then on fetches raise `LedgerRewound`. librdkafka itself
@@ -28,9 +28,9 @@ from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.address import Address, Options
 from pares.ledger.base import gap, no_such_partition, rewound
 from pares.ledger.handle_state import Lifetime, keep_after_fork
+from pares.ledger.kafka.ahead.prefetch import COMMITTED, Prefetch
 from pares.ledger.kafka.errors import GONE, LOST_POSITION, unavailable
 from pares.ledger.kafka.offsets import KafkaOffsets
-from pares.ledger.kafka.prefetch import COMMITTED, Prefetch
 from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, take
 from pares.ledger.kafka.topic import Topics

@@ -366,7 +366,9 @@ class Feeder:
     def _batch(self, tenancy: Tenancy, fetched: Fetched) -> Batch | None:
         """None if all of it was done before the term began (C9)."""
         progress, partition = tenancy.progress, tenancy.partition
-        records = tuple(record for record in fetched.records if not progress.was_done(record.offset))
+        records = fetched.records
+        if progress.goes_on:
+            records = tuple(record for record in records if not progress.was_done(record.offset))
         if not records:
             self._skip(tenancy, fetched.next)
             return None

@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
-from itertools import islice
+from itertools import groupby
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.kafka.ahead.queue import Queue
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, NO_RIGHT, PARTITION_EOF
 from pares.ledger.kafka.seek import READING
 from pares.ledger.kafka.settings import Settings, log
-from pares.ledger.source import Fetched, Record
+from pares.ledger.source import Fetched
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -37,18 +38,12 @@ PREFETCH: Final = 32 << 20
 COMMITTED: Final[dict[str, Any]] = {"isolation.level": "read_committed"}
 """Users' records: those of an aborted transaction are none, and of an open one not yet."""
 _LEAST: Final = 64 << 10
-_EACH: Final = 64
-"""Bytes that a record counts for besides its key and payload."""
-_AT_ONCE: Final = 2000
-_NEAR: Final = 4000
-"""Offsets that are read through, and dropped, on the way to the place that a reader goes on from: the client has fetched most
-of them already, and would drop them, too, and begin anew."""
+_AT_ONCE: Final = 500
+"""Messages of one poll: what a processor has at hand until they are sorted. [2,000 took a quarter more time for each]"""
 _TICK: Final = 0.001
 """Seconds below which a client does not wait, but looks."""
 _SLICE: Final = 0.1
 """Seconds of one poll: after that another thread may have its turn, or the client be changed."""
-_SOON: Final = 0.5
-"""Seconds for which that may take."""
 _HELD: Final = 5.0
 """Seconds for which a place is kept for the reader that asked for it, until something of it has come."""
 _TAKEN: Final = 0.25
@@ -61,66 +56,8 @@ _DEAF: Final = 5.0
 _DEAFEST: Final = 80.0
 
 
-class _Queue:
-    """What was fetched of one partition: everything from `at` to below `position`."""
-
-    def __init__(self, offset: int) -> None:
-        self.begin(offset)
-        self.seek: int | None = None
-        """Where it is to be read from, once it is somebody's turn."""
-        self.used = time.monotonic()
-
-    def begin(self, offset: int) -> None:
-        """Nothing is here, and what comes next is at `offset` or behind it."""
-        self.at = self.position = offset
-        self.records: deque[Record] = deque()
-        self.bytes = 0
-        self.paused = False
-        self.behind = 0.0
-        """Since when its reader waits for a place beyond `position`."""
-        self.error: KafkaError | None = None
-        self.kept = 0.0
-        """Until when no other reader may have it moved, or drop what comes. [of two that read at different places, in turn and
-        without waiting, each does so before the other has got anything: neither ever gets on]"""
-        self.deaf: tuple[int, float] | None = None
-        """The position at which something was seen to be missing, and since when."""
-
-    def skip(self, offset: int) -> None:
-        """Forget what is below `offset`."""
-        records = self.records
-        while records and records[0].offset < offset:
-            self.bytes -= _size(records.popleft())
-        self.at = offset
-
-    def reaches(self, offset: int, now: float) -> bool:
-        """Whether what is here, or what comes soon, brings a reader there. What does not come soon may be beyond the end, which
-        is for the broker to say, when the client goes there."""
-        if offset <= self.position:
-            self.behind = 0.0
-        elif not self.behind:
-            self.behind = now
-        soon = offset <= self.position or (self.error is None and now < self.behind + _SOON)
-        return self.at <= offset <= self.position + _NEAR and soon
-
-    def take(self, max_records: int, max_bytes: int) -> Fetched:
-        """What is here, within these limits; at least one record, if there is one."""
-        records = self.records
-        if len(records) <= max_records and self.bytes <= max_bytes:
-            found = tuple(records)
-            records.clear()
-            self.bytes = 0
-        else:
-            count = size = total = 0
-            for record in islice(records, max_records):
-                size += len(record.payload) if record.key is None else len(record.payload) + len(record.key)
-                if size > max_bytes and count:
-                    break
-                total = size
-                count += 1
-            found = tuple([records.popleft() for _ in range(count)])
-            self.bytes -= total + count * _EACH
-        self.at = found[-1].offset + 1 if records else self.position
-        return Fetched(found, self.at)
+_partition: Final = methodcaller("partition")
+_error: Final = methodcaller("error")
 
 
 class Prefetch:
@@ -133,7 +70,7 @@ class Prefetch:
         self._lifetime = lifetime
         self._changed = threading.Condition()
         self._fetching: dict[int, threading.Lock] = {}
-        self._queues: dict[int, _Queue] = {}
+        self._queues: dict[int, Queue] = {}
         self._client: Any = None
         self._busy = False
         """Whether it is somebody's turn."""
@@ -178,17 +115,21 @@ class Prefetch:
                     self._lifetime.check()
                     if generation != self.generation:
                         return None
-                    found = self._found(partition, offset, max_records, max_bytes)
-                    if found is not None:
-                        return found
-                    left = deadline - time.monotonic()
-                    if left < _TICK and (polled or self._busy):
-                        return Fetched((), offset)
-                    if self._busy:
-                        self._changed.wait(left)
-                        continue
+                    wait = 0.0
+                    # The client has more at hand, maybe: small batches cost their readers more than a look does.
+                    if polled or self._busy or not self._has_few(partition, max_records):
+                        found = self._found(partition, offset, max_records, max_bytes)
+                        if found is not None:
+                            return found
+                        left = deadline - time.monotonic()
+                        if left < _TICK and (polled or self._busy):
+                            return Fetched((), offset)
+                        if self._busy:
+                            self._changed.wait(left)
+                            continue
+                        wait = min(max(left, 0.0), _SLICE)
                     self._busy = polled = True
-                self._turn(min(max(left, 0.0), _SLICE))
+                self._turn(wait)
         finally:
             lock.release()
 
@@ -213,6 +154,10 @@ class Prefetch:
         queue.used = now
         at_it = queue.seek is None and queue.reaches(offset, now)
         return not at_it or queue.error is not None or queue.position > offset
+
+    def _has_few(self, partition: int, wanted: int) -> bool:
+        queue = self._queues.get(partition)
+        return queue is not None and queue.error is None and 0 < len(queue.records) < wanted
 
     def _found(self, partition: int, offset: int, max_records: int, max_bytes: int) -> Fetched | KafkaError | None:
         queue = self._queues.get(partition)
@@ -246,7 +191,7 @@ class Prefetch:
         if places and not self._stale and self._client is not None:  # else the next turn makes a client, for all queues
             self._client.incremental_assign([self._place(*place) for place in places.items()])
         for partition, offset in places.items():
-            self._queues[partition] = _Queue(offset)
+            self._queues[partition] = Queue(offset)
 
     def renew(self) -> None:
         """Go on with a new client: the topic is another one, or the client does not find it. All that was fetched is void."""
@@ -304,7 +249,7 @@ class Prefetch:
             client = self._prepared()
             first = client.poll(timeout)
             if first is not None:
-                messages = [first, *client.consume(_AT_ONCE, timeout=0)]
+                messages = [first, *client.consume(_AT_ONCE - 1, timeout=0)]
                 with self._changed:
                     if not self._stale:
                         self._sort(messages)
@@ -335,7 +280,7 @@ class Prefetch:
             old.close()
         return client
 
-    def _sought(self, queues: Mapping[int, _Queue]) -> list[Any]:
+    def _sought(self, queues: Mapping[int, Queue]) -> list[Any]:
         """These queues are at the places that are asked for from now on: those."""
         for queue in queues.values():
             if queue.seek is not None:
@@ -352,7 +297,7 @@ class Prefetch:
             for number in unused:
                 del self._queues[number]
 
-    def _leave(self, queues: Mapping[int, _Queue]) -> None:
+    def _leave(self, queues: Mapping[int, Queue]) -> None:
         """The client fetches these no longer."""
         paused = [self._place(number) for number, queue in queues.items() if queue.paused]
         if paused:
@@ -360,27 +305,23 @@ class Prefetch:
         self._client.incremental_unassign([self._place(number) for number in queues])
 
     def _sort(self, messages: list[Message]) -> None:
-        """Messages into their queues."""
-        queues, filled = self._queues, dict[int, _Queue]()
+        """Messages into their queues, in order; what they say of errors is heeded."""
+        if not any(map(_error, messages)):
+            self._keep(messages)
+            return
         for message in messages:
             error = message.error()
-            if error is not None:
+            if error is None:
+                self._keep([message])
+            else:
                 self._heed(message, error)
-                continue
-            number: Any = message.partition()
-            queue, offset = queues.get(number), message.offset() or 0
-            if queue is None or offset < queue.position:
-                continue
-            if offset < queue.at:
-                queue.position = offset + 1  # read through, and nobody's here
-                continue
-            key: Any = message.key()
-            value: Any = message.value()
-            payload: bytes = value if value is not None else b""
-            queue.records.append(Record(offset, message.timestamp()[1], key, payload))
-            queue.bytes += _EACH + len(payload) + (0 if key is None else len(key))
-            queue.position = offset + 1
-            filled[number] = queue
+
+    def _keep(self, messages: list[Message]) -> None:
+        filled: dict[int, Queue] = {}
+        for number, run in groupby(messages, _partition):
+            queue = self._queues.get(number)
+            if queue is not None and queue.came(run):
+                filled[number] = queue
         if filled:
             self._patience = _DEAF
         room, soon = self._room(), time.monotonic() + _TAKEN
@@ -434,7 +375,3 @@ class Prefetch:
 
     def _error(self, error: KafkaError) -> None:
         log.debug("%s: %s", self._where, self._settings.scrubbed(error.str()))
-
-
-def _size(record: Record) -> int:
-    return _EACH + len(record.payload) + (len(record.key) if record.key is not None else 0)
