@@ -21,8 +21,9 @@ H15  A member whose own calls don't come back can't tell whether it is heard. Wi
 H16  A call that was sent longer than a lease ago, or that comes out of order, is dropped and counted (`freshness`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. A member
      that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes a peer for lost.
-     What follows from silence is judged as of when the member last had nothing left to read. [one that stands still in that
-     beat takes those for lost whose calls wait for it, unread]
+     What follows from silence is judged as of when the member last had nothing left to read; and for a quarter of a beat after
+     it was late, as of before that. [one that stands still in that beat takes those for lost whose calls wait for it: they are
+     unread, or its client has yet to hand them over]
 
     effects = protocol.step(event, now)
 
@@ -55,9 +56,11 @@ class AllCall:
         self._settings = settings
         self._beat, self._lease = settings.heartbeat_ms * MS, settings.lease_ms * MS
         self._wall_ahead = wall_us * 1000 - now
-        self._stepped = now
+        self._stepped, self._due = now, now + self._beat
         self._heard = now
         """What came before this has been read: until then others' silence is known (H17)."""
+        self._late: tuple[int, int] | None = None
+        """Since when it has not run, and until when what came meanwhile may be on its way still."""
         self._company = Company(settings)
         self._turns = Turns(settings, now)
         self._elections = {
@@ -132,7 +135,8 @@ class AllCall:
         match event:
             case ev.Tick():
                 self._wall_ahead = event.wall_us * 1000 - now
-                self._heard = now if event.heard is None else event.heard
+                heard = now if event.heard is None else event.heard
+                self._heard = heard if self._late is None else min(heard, self._late[0])
             case ev.Received():
                 self._wall_ahead = event.wall_us * 1000 - now
                 self._hear(event.payload, now, effects)
@@ -174,7 +178,8 @@ class AllCall:
             self._tell(role, election, now, effects)
         for role, election in self._watched.items():
             self._tell(role, election, now, effects)
-        effects.append(ev.Wake(self._wake(now)))
+        self._due = self._wake(now)
+        effects.append(ev.Wake(self._due))
         return effects
 
     def _end_leases(self, now: int, effects: list[ev.Effect]) -> None:
@@ -190,6 +195,10 @@ class AllCall:
         """After a standstill it listens first: it heard no peer meanwhile, though they may all be there (H17)."""
         if now > self._stepped + 3 * self._beat // 2:
             self._listen_first(now)
+        if now > self._due + self._beat // 4:
+            self._late = self._stepped, now + self._beat // 4
+        elif self._late is not None and now >= self._late[1]:
+            self._late = None
         self._stepped = now
 
     def _listen_first(self, now: int) -> None:
@@ -438,4 +447,6 @@ class AllCall:
             if own is not None:
                 moments.append(own.deadline)
         moments += self._barriers.values()
-        return min(moment for moment in [*moments, now + self._beat] if moment > self._heard)
+        if self._late is None:
+            return min(moment for moment in [*moments, now + self._beat] if moment > self._heard)
+        return min(moment for moment in [*moments, self._late[1]] if moment > now)

@@ -268,7 +268,7 @@ def standstill() -> list[Patch]:
 
 
 def unread() -> list[Patch]:
-    """Silence is judged by the stopwatch alone, whatever waits to be read."""
+    """Silence is judged by the stopwatch alone, whatever waits to be read or is on its way."""
     usual, noticed = AllCallBinding.step, AllCall._notice_standstill
 
     def step(self: AllCallBinding, event: ev.Event, now: int) -> Sequence[Any]:
@@ -277,7 +277,7 @@ def unread() -> list[Patch]:
 
     def notice(self: AllCall, now: int) -> None:
         noticed(self, now)
-        self._heard = now
+        self._heard, self._late = now, None
 
     return [(AllCallBinding, "step", step), (AllCall, "_notice_standstill", notice)]
 
