@@ -153,6 +153,30 @@ def test_who_leads_the_first_partition_answers_whoever_comes() -> None:
     assert [(r.names, r.numbers, r.whole) for r in said] == [(("AAPL", "MSFT"), (0, 1), 2)]
 
 
+def restated(bench: Bench) -> int:
+    return sum(isinstance(r := decode(payload), Number) and bool(r.numbers) for _, _, payload in bench.logs[0])
+
+
+@pytest.mark.parametrize("another", [True, False])
+def test_a_standby_answers_a_newcomer_in_its_turn_unless_another_has(another: bool) -> None:
+    """The newcomer numbers anew after two sessions, and may be the leader of the first partition itself: then a role would
+    belong to two partitions."""
+    bench = Bench(neli(config(roles=("AAPL", "MSFT"))))
+    bench.write(Share, "lost~1", of=1)
+    bench.read()
+    bench.go()
+    bench.wait(400)
+    bench.go()
+    assert restated(bench) == 0, "the leader has half a session to answer"
+    if another:
+        bench.write(Number, "x~1", names=("AAPL", "MSFT"), numbers=(0, 1), whole=2)
+    for _ in range(15):
+        bench.wait(50)
+        bench.read()
+        bench.go()
+    assert restated(bench) == 1
+
+
 def test_a_standby_writes_the_numbers_down_when_nobody_leads_to_do_it() -> None:
     bench = Bench(neli(config(roles=("AAPL",), restate_ms=1000)))
     assert not bench.leading()

@@ -324,7 +324,7 @@ class Induced:
             if double is not None and entry[0] >= part.track.end:
                 effects += self.conflicts.once(double)
             if isinstance(record, records.Share):  # a `width` goes by hashes: a restatement, or an older member
-                self.roles.newcomer(part)
+                self.roles.newcomer(part, self.me, now)
 
     def _announced(
         self, part: Partition, record: records.Announce, entry: EntryLike, now: int, effects: list[ev.Effect]

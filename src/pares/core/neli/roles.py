@@ -12,6 +12,7 @@ from pares.core.neli.config import Config
 from pares.core.neli.partition import Partition
 from pares.core.neli.phases import AT_BARRIER, BELIEVING, STANDING, Phase
 from pares.core.neli.role_mapping import Numbering, partition_of_number, role_number, seat_of_partition
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.neli_records import PartitionCount, Place, RolesChanged
 from pares.core.wire.records import Seat
 
@@ -44,6 +45,8 @@ class Roles:
         """By partition."""
         self.again: list[str] = []
         """Names whose numbers are to be written down again in partition 0."""
+        self._asked: tuple[int, int] | None = None
+        """When a newcomer asked for them last, and when this member answers, if no other has."""
 
     # Where roles are -------------------------------------------------------------------------------------------------------
 
@@ -154,12 +157,17 @@ class Roles:
         for part in self.parts:
             self.settle(part)
 
-    def newcomer(self, part: Partition) -> None:
-        """A member has come that goes by numbers, and knows none yet."""
+    def newcomer(self, part: Partition, me: str, now: int) -> None:
+        """A member has come that goes by numbers, and knows none. The leader of partition 0 tells it; if it has not for half
+        a session, any other member does, in its turn. [where it is the leader that has lost its place in the log nobody did:
+        after two sessions it numbered anew, and a role had two partitions, each with a leader]"""
         if not self.numbered:
             part.wants_width = True  # the newcomer reads it, begins anew, and goes by hashes, too
         elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self.again:
             self.again = list(self.numbering.of)
+        elif part.number == 0 and part.phase is not Phase.LEADING:
+            half = self.config.session_ms * MS // 2
+            self._asked = now, now + half + stable_hash(me) % half
 
     def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> bool:
         """Has the numbers written down again in time; where the log has lost them, and no member answers, settles for the
@@ -173,6 +181,7 @@ class Roles:
         if after and now >= numbering.said_at + after and numbering.complete and numbering.of and not self.again:
             numbering.said_at = now
             self.again = list(numbering.of)
+        self._answer(now, wakes)
         if not numbering.complete:
             until = part.track.entered_at + max(blind_ns, 2 * self.config.session_ms * MS)
             if now < until:
@@ -183,6 +192,19 @@ class Roles:
         if self.wishes:
             self._place()
         return settled
+
+    def _answer(self, now: int, wakes: list[int]) -> None:
+        numbering = self.numbering
+        if self._asked is None:
+            return
+        asked, until = self._asked
+        if numbering.said_at >= asked or not numbering.of or not numbering.complete:
+            self._asked = None
+        elif now < until:
+            wakes.append(until)
+        else:
+            self._asked, numbering.said_at = None, now
+            self.again = self.again or list(numbering.of)
 
     def restate(self, part: Partition, now: int) -> None:
         """An owner writes the partition's roles down again now and then: the log may forget the first record of them."""
