@@ -420,10 +420,11 @@ def test_c11_work_goes_through_a_slot_s_ranges_and_another_is_due_when_half_of_o
     assert ranges.end == 40
     assert [ranges.at(at) for at in (0, 9, 10, 39, 40)] == [(0, 10), (0, 10), (30, 40), (30, 40), None]
     assert (ranges.within(5, 40), ranges.within(5, 32), ranges.within(10, 30)) == (15, 7, 0)
-    assert not ranges.few(30, 16)
-    assert ranges.few(32, 16)
+    assert not ranges.few(10, 30, 16)
+    assert not ranges.few(9, 40, 16), "all is fetched, and not half of it given out"
+    assert ranges.few(8, 32, 16)
     ranges.owns(((0, 10), (30, 40), (50, 60)), 40)
     assert ranges.runs == [(50, 60)]
     ranges.owns(((50, 60),), 60)
     assert ranges.end == 60, "the last one is known, though it is done"
-    assert ranges.few(60, 1)
+    assert ranges.few(0, 60, 1)

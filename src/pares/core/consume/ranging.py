@@ -1,8 +1,9 @@
 """Which of a slot's offsets to work on next, and how many to claim (C11).
 
 A slot's ranges lie between those of other slots, in order. Work goes through them as through a partition, and passes over what
-lies between. The next range is claimed when less than half of one is left to fetch: so it is there before it is needed, also
-when it lies behind the end of the partition, and a record that comes has its owner already.
+lies between. The next range is claimed when less than half of one is left to give out: so it is there before it is needed, also
+when it lies behind the end of the partition, and a record that comes has its owner already. [records are fetched faster than
+they are done: where half of one was left to fetch, ranges grew with them, and one of sixteen workers had most of a partition]
 
 How large a range is follows from how long one lasts. Claims are to be few beside the records that they are about, so a range
 that was used up in less than a quarter of a session makes the next one twice as large, and eight times as large if it took
@@ -82,9 +83,9 @@ class Ranges:
         """How many of these offsets they have."""
         return sum(max(0, min(upto, before) - max(begin, first)) for begin, upto in self.runs)
 
-    def few(self, next: int, size: int) -> bool:
-        """Whether another one is due, of that size."""
-        return 2 * self.within(next, self.end) <= size and sum(upto > next for _, upto in self.runs) < MAX_OPEN // 2
+    def few(self, left: int, next: int, size: int) -> bool:
+        """Whether another one is due, of that size. `left`: so many offsets were not given out."""
+        return 2 * left <= size and sum(upto > next for _, upto in self.runs) < MAX_OPEN // 2
 
 
 def _first(runs: Sequence[Run], next: int) -> Run | None:

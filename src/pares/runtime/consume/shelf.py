@@ -37,6 +37,7 @@ class Shelf:
         """By the feeder: the user's next step finds it. After the end there is none: no handover waits for it then."""
         with self._lock:
             tenancy.waiting += 1
+            tenancy.stored += len(batch)
             self._stored += 1
         self._ready.put((tenancy, batch))
         if self._closed:
@@ -62,6 +63,7 @@ class Shelf:
                 with self._lock:
                     self._stored -= 1
                     found[0].waiting -= 1
+                    found[0].stored -= len(found[1])
                 if self._goes_out(*found):
                     return found[1]
                 self._wake()

@@ -82,6 +82,8 @@ class Tenancy:
         """In order."""
         self.waiting = 0
         """Batches that wait for the user."""
+        self.stored = 0
+        """Records in those."""
         self.end = position if self.ranges is None else 0
         self.looked = False
         self.to = 0
@@ -105,6 +107,13 @@ class Tenancy:
             return max(0, self.end - self.worked)
         done = sum(self.ranges.within(first, min(upto, self.end)) for first, upto in self.progress.ahead())
         return self.ranges.within(self.progress.position, self.end) - done
+
+    @property
+    def to_give(self) -> int:
+        """Offsets of a slot's ranges that were not given out; those that wait for a retry were."""
+        assert self.ranges is not None, "asked for slots only"
+        here = self.stored + self.lanes.unstarted - self.lanes.asleep
+        return self.ranges.within(self.progress.next, self.ranges.end) + here
 
     @property
     def worked(self) -> int:

@@ -50,7 +50,7 @@ class Ranging:
         ranges, progress = tenancy.ranges, tenancy.progress
         assert ranges is not None, "asked for slots only"
         sizes = self._sizes.setdefault(tenancy.partition.whole.role, Sizes(self._settings.session))
-        if ranges.few(progress.next, sizes.size) and self._claims(tenancy, all):
+        if ranges.few(tenancy.to_give, progress.next, sizes.size) and self._claims(tenancy, all):
             self._ask(tenancy, sizes)
         run = ranges.at(progress.next)
         if run is None:
