@@ -21,9 +21,8 @@ H15  A member whose own calls don't come back can't tell whether it is heard. Wi
 H16  A call that was sent longer than a lease ago, or that comes out of order, is dropped and counted (`freshness`).
 H17  Every step begins by looking whether the lease is over; `Lead` says until when it may be believed without a step. A member
      that stood still for longer than a beat and a half listens for a beat before it claims anything, or takes a peer for lost.
-     What follows from silence is judged as of when the member last had nothing left to read; and for a quarter of a beat after
-     it was late, as of before that. [one that stands still in that beat takes those for lost whose calls wait for it: they are
-     unread, or its client has yet to hand them over]
+     What follows from silence is judged as of when it last had nothing left to read; for a quarter of a beat after it was late,
+     as of before. [one that stands still in that beat takes those for lost whose calls are unread, or not handed over yet]
 
     effects = protocol.step(event, now)
 
@@ -447,6 +446,5 @@ class AllCall:
             if own is not None:
                 moments.append(own.deadline)
         moments += self._barriers.values()
-        if self._late is None:
-            return min(moment for moment in [*moments, now + self._beat] if moment > self._heard)
-        return min(moment for moment in [*moments, self._late[1]] if moment > now)
+        after, most = (self._heard, now + self._beat) if self._late is None else (now, self._late[1])
+        return min(moment for moment in [*moments, most] if moment > after)
