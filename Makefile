@@ -132,7 +132,7 @@ fresh: $(VENV)/.ready-test ## each example in an environment of its own, with no
 bench-peers: $(VENV)/.ready-test ## pares beside ZooKeeper, Redis and consumer groups, on real servers; twenty minutes
 	$(BIN)/python -m bench.peers --write docs/bench-peers.md $(ARGS)
 
-bench-consume: $(VENV)/.ready-test ## consumers beside consumer groups, share groups and pyrallel-consumer, on a real Kafka; two and a half hours
+bench-consume: $(VENV)/.ready-test ## consumers beside consumer groups, share groups and pyrallel-consumer, on a real Kafka; two hours
 	$(BIN)/python -m bench.consume --write docs/bench.md $(ARGS)
 
 bench-history: $(VENV)/.ready-test ## audits of 10 million records, rules over a history, updates, and two hours of following, by each engine

@@ -13,8 +13,8 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from operator import attrgetter
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
@@ -38,16 +38,10 @@ class Altered(Exception):
     """What was read of the segment is no longer there."""
 
 
-class Line(NamedTuple):
-    """A frame with records: where it stands, and how many records stand before it."""
-
-    place: int
-    first: int
-    frame: Frame
-
-
-_place: Final = attrgetter("place")
-_first: Final = attrgetter("first")
+Line = tuple[int, int, Frame]
+"""A frame with records: where it stands, how many records stand before it, and itself."""
+_place: Final = itemgetter(0)
+_first: Final = itemgetter(1)
 
 
 def name_of(base: int, boot: str) -> str:
@@ -201,7 +195,7 @@ class Segment:
         if self._fresh_bytes > _FRESH:
             self._fresh.clear()
             self._fresh_bytes = len(frame.body)
-        self._fresh.append(Line(at, self.count, frame))
+        self._fresh.append((at, self.count, frame))
         self.count += frame.records()
 
     def took(self, frame: Frame, data: bytes) -> int:
@@ -216,11 +210,11 @@ class Segment:
 
     def number_at(self, at: int) -> int | None:
         """The number of the first record of the line at this place; None if no line there counts. Raises `Altered`."""
-        if self._fresh and at >= self._fresh[0].place:
-            near = self._fresh[bisect_right(self._fresh, at, key=_place) - 1]
-            return near.first if near.place == at else None
+        if self._fresh and at >= self._fresh[0][0]:
+            place, first, _ = self._fresh[bisect_right(self._fresh, at, key=_place) - 1]
+            return first if place == at else None
         index = bisect_right(self._places, at) - 1
-        return None if index < 0 else next((line.first for line in self._again(index) if line.place == at), None)
+        return None if index < 0 else next((first for place, first, _ in self._again(index) if place == at), None)
 
     def read(
         self, number: int, most: int, clock: bytes, size: int = MAX_READ_BYTES
@@ -243,14 +237,14 @@ class Segment:
 
     def known(self, number: int) -> bytes | None:
         """The payload of that record, if it is one of the newest. `number` < `count`."""
-        if not self._fresh or number < self._fresh[0].first:
+        if not self._fresh or number < self._fresh[0][1]:
             return None
-        line = self._fresh[bisect_right(self._fresh, number, key=_first) - 1]
-        return line.frame.payloads()[number - line.first]
+        _, first, frame = self._fresh[bisect_right(self._fresh, number, key=_first) - 1]
+        return frame.payloads()[number - first]
 
     def _from(self, number: int) -> Iterable[Line]:
         """The frame with that record, and those behind it; maybe some before it, too."""
-        if self._fresh and number >= self._fresh[0].first:
+        if self._fresh and number >= self._fresh[0][1]:
             return islice(self._fresh, bisect_right(self._fresh, number, key=_first) - 1, None)
         return self._again(bisect_right(self._firsts, number) - 1)
 
@@ -261,7 +255,7 @@ class Segment:
             last = index == len(self._places)
             found = list(self._stretch(place, first, self.place if last else self._places[index]))
             behind = self.count if last else self._firsts[index]
-            if not found or found[-1].first + found[-1].frame.records() != behind:
+            if not found or found[-1][1] + found[-1][2].records() != behind:
                 raise Altered
             yield from found
 
@@ -269,7 +263,7 @@ class Segment:
         for line in self._exactly(at, end).split(b"\n"):
             frame = parsed(line)
             if frame is not None and (records := frame.records()):
-                yield Line(at, first, frame)
+                yield at, first, frame
                 first += records
             at += len(line) + 1
 
