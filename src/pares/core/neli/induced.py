@@ -288,7 +288,7 @@ class Induced:
             if self.roles.numbering.conflict:
                 text = f"{self.roles.numbering.conflict}: the first counts here"
                 effects += self.conflicts.once(ev.Report("role-numbers", text))
-            self.roles.numbers_came()
+            self.roles.numbers_came(record)
             for other in self.parts:
                 self._reseat(other, now, effects)
         elif isinstance(record, records.PartitionCount | records.RolesChanged | records.Place):

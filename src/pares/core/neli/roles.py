@@ -13,7 +13,7 @@ from pares.core.neli.partition import Partition
 from pares.core.neli.phases import AT_BARRIER, BELIEVING, STANDING, Phase
 from pares.core.neli.role_mapping import Numbering, partition_of_number, role_number, seat_of_partition
 from pares.core.wire.hashes import stable_hash
-from pares.core.wire.neli_records import PartitionCount, Place, RolesChanged
+from pares.core.wire.neli_records import Number, PartitionCount, Place, RolesChanged
 from pares.core.wire.records import Seat
 
 
@@ -45,8 +45,8 @@ class Roles:
         """By partition."""
         self.again: list[str] = []
         """Names whose numbers are to be written down again in partition 0."""
-        self._asked: tuple[int, int] | None = None
-        """When a newcomer asked for them last, and when this member answers, if no other has."""
+        self._answer_at = 0
+        """When this member tells newcomers the numbers; 0: there are none that nobody has told."""
 
     # Where roles are -------------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,9 @@ class Roles:
             self._place()
         self.settle(part)
 
-    def numbers_came(self) -> None:
+    def numbers_came(self, record: Number) -> None:
+        if record.numbers:
+            self._answer_at = 0
         self._place()
         for part in self.parts:
             self.settle(part)
@@ -165,9 +167,9 @@ class Roles:
             part.wants_width = True  # the newcomer reads it, begins anew, and goes by hashes, too
         elif part.number == 0 and part.phase is Phase.LEADING and self.numbering.complete and not self.again:
             self.again = list(self.numbering.of)
-        elif part.number == 0 and part.phase is not Phase.LEADING:
+        elif part.number == 0 and part.phase is not Phase.LEADING and not self._answer_at:
             half = self.config.session_ms * MS // 2
-            self._asked = now, now + half + stable_hash(me) % half
+            self._answer_at = now + half + stable_hash(me) % half
 
     def await_numbers(self, now: int, blind_ns: int, wakes: list[int]) -> bool:
         """Has the numbers written down again in time; where the log has lost them, and no member answers, settles for the
@@ -194,17 +196,12 @@ class Roles:
         return settled
 
     def _answer(self, now: int, wakes: list[int]) -> None:
-        numbering = self.numbering
-        if self._asked is None:
-            return
-        asked, until = self._asked
-        if numbering.said_at >= asked or not numbering.of or not numbering.complete:
-            self._asked = None
-        elif now < until:
-            wakes.append(until)
-        else:
-            self._asked, numbering.said_at = None, now
-            self.again = self.again or list(numbering.of)
+        """Tells newcomers the numbers, when it is its turn and it knows them."""
+        if self._answer_at > now:
+            wakes.append(self._answer_at)
+        elif self._answer_at and self.numbering.complete:
+            self._answer_at, self.numbering.said_at = 0, now
+            self.again = self.again or list(self.numbering.of)
 
     def restate(self, part: Partition, now: int) -> None:
         """An owner writes the partition's roles down again now and then: the log may forget the first record of them."""
