@@ -219,6 +219,10 @@ def settled_numbers_unseen() -> list[Patch]:
     return [(Roles, "await_numbers", unseen)]
 
 
+def leader_alone_answers() -> list[Patch]:
+    return [(Roles, "_answer", lambda self, now, wakes: None)]
+
+
 def own_records_are_a_clones() -> list[Patch]:
     """After its log was replaced a member takes its own records from before for somebody else's."""
     return [(Sent, "forget_log", lambda self: None)]

@@ -236,6 +236,14 @@ NELI: Final = (
         "roles that come to a number by the passing of time alone are not led",
         rules.settled_numbers_unseen,
     ),
+    _made(
+        "leader-alone-answers",
+        "N6",
+        "the leader of the partition with the numbers tells them to newcomers, or nobody",
+        rules.leader_alone_answers,
+        **{"native": True, "faults": {"forget": 2.0}, "acts": {"roles": 2.0}, "partitions": 2, "roles": 4},
+        numbers=False,
+    ),
 )
 NELE: Final = (
     _made(
