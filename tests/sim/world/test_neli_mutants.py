@@ -15,7 +15,7 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
         "no-announcement": (0, "exclusive belief"),
         "no-wait": (1, "exclusive belief"),
         "same-term-resumes": (1, "giving up is final"),
-        "late-announcement-counts": (11, "tokens grow"),
+        "late-announcement-counts": (22, "tokens grow"),
         "width-ignored": (17, "exclusive belief"),
         "budget-ignored": (0, "the budget is shared"),
         "budget-before-deadline": (0, "the budget is shared"),
@@ -28,11 +28,12 @@ CAUGHT: dict[str, dict[str, tuple[int, str]]] = {
     "neli": {
         "no-grace": (1, "exclusive belief"),
         "local-time": (4, "exclusive belief"),
-        "looks-apart": (9, "exclusive belief"),
+        "looks-apart": (24, "exclusive belief"),
         "any-beacon-re-arms": (1, "exclusive belief"),
         "no-clock-error": (1, "exclusive belief"),
         "threshold-above-session": (4, "a leader emerges"),
-        "settled-numbers-unseen": (1452, "roles are led"),
+        "settled-numbers-unseen": (78, "a leader emerges"),
+        "leader-alone-answers": (3, "exclusive belief"),
     },
     "nele": {
         "stop-at-once": (0, "no gap"),

@@ -77,6 +77,15 @@ CROWDED: Final[dict[str, Any]] = {
     "members": 2,
 }
 """Groups that share a log."""
+FORGETFUL: Final[dict[str, Any]] = {
+    "native": True,
+    "faults": {"forget": 2.0},
+    "acts": {"roles": 2.0},
+    "partitions": 2,
+    "roles": 4,
+    "numbers": False,
+}
+"""Logs that forget everything that stands in them, again and again."""
 
 
 def _made(name: str, rule: str, what: str, patches: Callable[[], list[Patch]], **bias: Any) -> Mutant:
@@ -235,14 +244,14 @@ NELI: Final = (
         "N6",
         "roles that come to a number by the passing of time alone are not led",
         rules.settled_numbers_unseen,
+        **FORGETFUL | {"faults": {"forget": 3.0, "crash": 2.0}, "acts": {}, "members": 2},
     ),
     _made(
         "leader-alone-answers",
         "N6",
         "the leader of the partition with the numbers tells them to newcomers, or nobody",
         rules.leader_alone_answers,
-        **{"native": True, "faults": {"forget": 2.0}, "acts": {"roles": 2.0}, "partitions": 2, "roles": 4},
-        numbers=False,
+        **FORGETFUL,
     ),
 )
 NELE: Final = (
