@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from scribe import story
+
+from pares.spark import audit
 
 TOO_MUCH = """
 import sys
@@ -32,3 +35,12 @@ def test_a_heap_that_is_too_small_ends_the_audit_and_is_named(tmp_path: Path) ->
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "heap of 600m is too small" in ran.stdout
     assert "--memory" in ran.stdout
+
+
+def test_what_a_lost_jvm_raises_is_not_printed_by_py4j_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    """It does so where the JVM's end resets the connection, and not where it closes it."""
+    with audit._in_memory():  # pyright: ignore[reportPrivateUsage]
+        logging.error("Exception while sending command.")
+        logging.error("another one")
+    logging.error("Exception while sending command.")
+    assert caplog.messages == ["another one", "Exception while sending command."]

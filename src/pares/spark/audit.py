@@ -12,6 +12,7 @@ in its favour: what it did not say is bounded by its lease.
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -187,6 +188,8 @@ def place_of(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
 @contextmanager
 def _in_memory() -> Iterator[None]:
     """What ends a JVM that was started here for want of memory is said in words."""
+    root = logging.getLogger()
+    root.addFilter(_is_not_raised)
     try:
         yield
     except Exception as error:
@@ -194,6 +197,13 @@ def _in_memory() -> Iterator[None]:
         if said is None:
             raise
         raise CapabilityError(said) from error
+    finally:
+        root.removeFilter(_is_not_raised)
+
+
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """py4j gives the root logger, with its trace, what it raises anyway, where a JVM that ends resets the connection."""
+    return record.msg != "Exception while sending command."
 
 
 def _audits(
