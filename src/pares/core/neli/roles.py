@@ -181,8 +181,7 @@ class Roles:
         # The leader of partition 0 writes the numbers down again; after twice that time without it, any other member does.
         after = self.config.restate_ms * (1 if part.phase is Phase.LEADING else 2) * MS
         if after and now >= numbering.said_at + after and numbering.complete and numbering.of and not self.again:
-            numbering.said_at = now
-            self.again = list(numbering.of)
+            self._restate_numbers(now)
         self._answer(now, wakes)
         if not numbering.complete:
             until = part.track.entered_at + max(blind_ns, 2 * self.config.session_ms * MS)
@@ -200,8 +199,12 @@ class Roles:
         if self._answer_at > now:
             wakes.append(self._answer_at)
         elif self._answer_at and self.numbering.complete:
-            self._answer_at, self.numbering.said_at = 0, now
-            self.again = self.again or list(self.numbering.of)
+            self._answer_at = 0
+            self._restate_numbers(now)
+
+    def _restate_numbers(self, now: int) -> None:
+        self.numbering.said_at = now
+        self.again = self.again or list(self.numbering.of)
 
     def restate(self, part: Partition, now: int) -> None:
         """An owner writes the partition's roles down again now and then: the log may forget the first record of them."""

@@ -54,10 +54,8 @@ _TIDY: Final = 1.0
 _DEAF: Final = 5.0
 """Seconds for which a client may bring nothing of what its partition's leader has, the first time."""
 _DEAFEST: Final = 80.0
-
-
-_partition: Final = methodcaller("partition")
-_error: Final = methodcaller("error")
+_partition_of: Final = methodcaller("partition")
+_error_of: Final = methodcaller("error")
 
 
 class Prefetch:
@@ -306,7 +304,7 @@ class Prefetch:
 
     def _sort(self, messages: list[Message]) -> None:
         """Messages into their queues, in order; what they say of errors is heeded."""
-        if not any(map(_error, messages)):
+        if not any(map(_error_of, messages)):
             self._keep(messages)
             return
         for message in messages:
@@ -318,7 +316,7 @@ class Prefetch:
 
     def _keep(self, messages: list[Message]) -> None:
         filled: dict[int, Queue] = {}
-        for number, run in groupby(messages, _partition):
+        for number, run in groupby(messages, _partition_of):
             queue = self._queues.get(number)
             if queue is not None and queue.came(run):
                 filled[number] = queue
