@@ -23,6 +23,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.kafka.ahead.heap import Spare, give_back
 from pares.ledger.kafka.ahead.queue import Queue
 from pares.ledger.kafka.client import client_module, new_client
 from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, LOST_POSITION, NO_RIGHT, PARTITION_EOF
@@ -75,6 +76,7 @@ class Prefetch:
         self._stale = False
         """The client is to be replaced, in the next turn."""
         self._tidied = 0.0
+        self._spare = Spare()
         self.generation = 0
         """The number of the client: grows with `renew`."""
         self.seeks = 0
@@ -244,20 +246,22 @@ class Prefetch:
 
     def _turn(self, timeout: float) -> None:
         try:
-            client = self._prepared()
+            client, spare = self._prepared()
             first = client.poll(timeout)
             if first is not None:
                 messages = [first, *client.consume(_AT_ONCE - 1, timeout=0)]
                 with self._changed:
                     if not self._stale:
                         self._sort(messages)
+            if spare:
+                give_back()
         finally:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
 
-    def _prepared(self) -> Any:
-        """The client, with all partitions at their places."""
+    def _prepared(self) -> tuple[Any, bool]:
+        """The client, with all partitions at their places; whether there is memory to give back."""
         with self._changed:
             old = None
             if self._stale or self._client is None:
@@ -272,11 +276,11 @@ class Prefetch:
                 # From here on nothing comes that was fetched before: the client drops it.
                 self._leave(moved)
                 self._client.incremental_assign(self._sought(moved))
-            self._tidy(time.monotonic())
+            spare = self._tidy(time.monotonic())
             client = self._client
         if old is not None:
             old.close()
-        return client
+        return client, spare
 
     def _sought(self, queues: Mapping[int, Queue]) -> list[Any]:
         """These queues are at the places that are asked for from now on: those."""
@@ -286,14 +290,16 @@ class Prefetch:
                 queue.seek, queue.kept = None, time.monotonic() + _HELD
         return [self._place(number, queue.at) for number, queue in queues.items()]
 
-    def _tidy(self, now: float) -> None:
-        if now > self._tidied + _TIDY:
-            self._tidied = now
-            unused = {number: queue for number, queue in self._queues.items() if now > queue.used + _UNUSED}
-            if unused:
-                self._leave(unused)
-            for number in unused:
-                del self._queues[number]
+    def _tidy(self, now: float) -> bool:
+        if now <= self._tidied + _TIDY:
+            return False
+        self._tidied = now
+        unused = {number: queue for number, queue in self._queues.items() if now > queue.used + _UNUSED}
+        if unused:
+            self._leave(unused)
+        for number in unused:
+            del self._queues[number]
+        return self._spare.due(now)
 
     def _leave(self, queues: Mapping[int, Queue]) -> None:
         """The client fetches these no longer."""
@@ -318,7 +324,9 @@ class Prefetch:
         filled: dict[int, Queue] = {}
         for number, run in groupby(messages, _partition_of):
             queue = self._queues.get(number)
-            if queue is not None and queue.came(run):
+            size = queue.came(run) if queue is not None else 0
+            if queue is not None and size:
+                self._spare.came(size)
                 filled[number] = queue
         if filled:
             self._patience = _DEAF
