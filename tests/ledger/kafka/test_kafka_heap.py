@@ -7,39 +7,53 @@ import threading
 
 import pytest
 
-from pares.ledger.kafka.ahead.heap import MUCH, REST, Spare, give_back
+from pares.ledger.kafka.ahead import heap
+from pares.ledger.kafka.ahead.heap import GROWN, MOST, REST, Spare, give_back, private
 
 
-def test_traffic_is_not_followed_by_giving_back() -> None:
-    spare = Spare()
-    for second in range(1000):
-        spare.came(MUCH)
-        assert not spare.due(second)
+class Process:
+    """How large it is, and what giving back makes of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, kept: int) -> None:
+        self.size = self.kept = kept
+        self.tries = list[int]()
+        monkeypatch.setattr(heap, "private", lambda: self.size)
+
+    def live(self, seconds: int, spare: Spare, grows: int) -> None:
+        """It grows by so much each second."""
+        for second in range(seconds):
+            self.size += grows
+            if spare.due(second):
+                self.tries.append(second)
+                self.size = self.kept
+                spare.gave()
 
 
-def test_it_is_given_back_once_after_much_has_come_and_when_it_is_calm() -> None:
-    spare = Spare()
-    for second in range(3):
-        for _ in range(3):
-            spare.came(MUCH // 2)
-        assert not spare.due(second), "more may be coming"
-    assert [spare.due(second) for second in range(3, 6)] == [True, False, False]
+def test_what_grew_is_given_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, kept=100 * GROWN)
+    process.live(int(10 * REST), Spare(), grows=GROWN)
+    assert len(process.tries) == 9
+    assert process.size <= process.kept + REST * GROWN
 
 
-def test_between_two_times_it_rests() -> None:
-    spare, given = Spare(), list[int]()
-    for second in range(100):
-        spare.came(MUCH + 1 if second % 2 else 0)
+def test_a_process_that_does_not_grow_is_left_alone_after_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, kept=100 * GROWN)
+    process.live(100_000, Spare(), grows=0)
+    assert len(process.tries) == 1
+
+
+def test_where_nothing_comes_of_it_tries_become_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grows for reasons of its own."""
+    process = Process(monkeypatch, kept=0)
+    spare, size = Spare(), 0
+    for second in range(100_000):
+        size += GROWN
+        process.size = process.kept = size
         if spare.due(second):
-            given.append(second)
-    assert given == [2, 32, 62, 92]
-    assert REST == 30
-
-
-def anonymous() -> float:
-    """Megabytes of memory of this process that no file backs."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("RssAnon"))
+            process.tries.append(second)
+            spare.gave()
+    assert len(process.tries) <= 8 + 100_000 // MOST
+    assert process.tries[-1] - process.tries[-2] >= MOST
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="a C library without arenas like glibc's")
@@ -53,11 +67,11 @@ def test_what_was_freed_in_front_of_something_that_lives_comes_back() -> None:
         many.clear()
 
     give_back()
-    before = anonymous()
+    before = private()
     thread = threading.Thread(target=fill)
     thread.start()
     thread.join()
-    assert anonymous() > before + 30, "the block at the end keeps the rest"
+    assert private() > before + (30 << 20), "the block at the end keeps the rest"
     give_back()
-    assert anonymous() < before + 5
+    assert private() < before + (5 << 20)
     assert held

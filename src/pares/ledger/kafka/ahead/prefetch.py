@@ -255,6 +255,7 @@ class Prefetch:
                         self._sort(messages)
             if spare:
                 give_back()
+                self._spare.gave()
         finally:
             with self._changed:
                 self._busy = False
@@ -324,9 +325,7 @@ class Prefetch:
         filled: dict[int, Queue] = {}
         for number, run in groupby(messages, _partition_of):
             queue = self._queues.get(number)
-            size = queue.came(run) if queue is not None else 0
-            if queue is not None and size:
-                self._spare.came(size)
+            if queue is not None and queue.came(run):
                 filled[number] = queue
         if filled:
             self._patience = _DEAF

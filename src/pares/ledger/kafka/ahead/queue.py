@@ -56,8 +56,8 @@ class Queue:
         """What its records count for."""
         return self._ends[-1] - self._before + _EACH * len(self.records) if self.records else 0
 
-    def came(self, messages: Iterable[Message]) -> int:
-        """Takes what has come of its partition, in order. Bytes of what is for a reader, and was not only read through."""
+    def came(self, messages: Iterable[Message]) -> bool:
+        """Takes what has come of its partition, in order. Whether any of it is for a reader, and was not only read through."""
         records = [
             Record(message.offset() or 0, message.timestamp()[1], message.key(), message.value() or b"")
             for message in messages
@@ -66,11 +66,9 @@ class Queue:
         self.position = max(self.position, records[-1].offset + 1)
         if records[0].offset < new:
             records = [record for record in records if record.offset >= new]
-        if not records:
-            return 0
-        before = self.bytes
-        self._add(records)
-        return self.bytes - before
+        if records:
+            self._add(records)
+        return bool(records)
 
     def _add(self, records: list[Record]) -> None:
         sizes = [
