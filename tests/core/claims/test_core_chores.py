@@ -66,6 +66,14 @@ def test_r7_holders_are_watched_by_a_few_and_not_by_everybody() -> None:
     assert all(id not in watchers for id, watchers in watched.items())
 
 
+def test_r7_of_many_that_were_named_one_after_the_other_and_die_together_most_are_watched_by_others() -> None:
+    world = crowd(100, holders=100)
+    everybody = frozenset(world.members)
+    died = frozenset(sorted(world.members)[:50])
+    watched = {id for me in everybody - died for id in to_watch(world, me, everybody)}
+    assert 30 <= len(watched & died) < 50
+
+
 def test_r7_only_the_living_watch_and_only_on_the_same_host() -> None:
     world = crowd(12, holders=1, boots=2)
     alive = frozenset(world.members) - {"m0002~1", "m0006~1"}

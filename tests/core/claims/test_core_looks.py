@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import core_machine
 import pytest
 from core_machine import Machine
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core import events as ev
+from pares.core.claims import tick
 from pares.core.claims.decisions import Moves
 from pares.core.claims.duties import EAGER, gather_ns
 from pares.core.claims.looks import Looks
 from pares.core.claims.tick import Living
 from pares.core.lease import MS
+from pares.core.wire import records as R
 
 SESSION = 1000 * MS
 
@@ -148,3 +152,26 @@ def test_r21_the_longer_a_round_took_the_longer_a_member_of_a_large_group_rests(
     assert all(first <= second for first, second in pairwise(rests))
     assert rests[2] == 100 * 2 * MS // 5, "as long as a hundred such rounds"
     assert rests[-1] == SESSION // 4, "a quarter of a session at the most"
+
+
+def test_r7_after_a_death_it_looks_at_once_whom_to_watch_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else once a session at most: of a whole block that dies each would be found a session after the one before it."""
+    lock = R.Lock(boot="b", device="d", inode="i", file="f")
+    monkeypatch.setattr(core_machine, "Config", partial(core_machine.Config, lock=lock))
+    machine = Machine(EAGER + 4, 40)
+    machine.run(5)
+    member, calls = machine.members[0], list[int]()
+
+    def to_watch(world: Any, me: str, *_: Any) -> dict[str, Any]:
+        calls.extend([machine.now] * (me == member.core.me))
+        return {}
+
+    monkeypatch.setattr(tick, "to_watch", to_watch)
+    for dies in machine.members[2:4]:
+        dies.dead = True
+        member.inbox.append(ev.Died(dies.core.me))
+        before = len(calls)
+        member.ring()
+        machine.run(0.3)
+        assert len(calls) > before
+        assert dies.core.me not in member.core.living.reader.world.members

@@ -9,6 +9,8 @@ from core_machine import Machine
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pares.core.claims.decisions import Moves
+from pares.core.claims.fitness import forming
 from pares.core.claims.fitness.appetite import GOOD, LEAST, Appetite
 from pares.core.claims.fitness.forming import FORMING
 from pares.core.claims.fitness.pace import Pace
@@ -44,9 +46,9 @@ def test_r18_it_is_led_again_when_the_machine_is_quick_again_and_nobody_begins_a
 
 def test_r18_a_member_that_takes_the_late_for_dead_claims_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late: seats)
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, turns: seats)
     machine = overloaded()
-    assert machine.counted["Claim"] > MEMBERS * ROLES // 2
+    assert machine.counted["Claim"] > 5 * ROLES
 
 
 def slow_from_the_start(seed: int, seconds: int) -> Machine:
@@ -72,7 +74,7 @@ def test_r18_members_that_make_one_another_late_claim_less_until_they_are_not(se
 
 def test_r18_members_that_claim_all_that_is_free_are_late_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late: seats)
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, turns: seats)
     machine = slow_from_the_start(1, 16)
     assert machine.led < 400
     assert machine.counted["Claim"] > 5 * 400
@@ -92,6 +94,57 @@ def test_r18_a_group_that_comes_together_is_shared_out_once(members: int) -> Non
     assert machine.led == 600
     assert max(member.leads for member in machine.members) == 600 // members
     assert machine.counted["Transfer"] <= 600 // 10
+
+
+def starts_on_a_busy_machine() -> Machine:
+    machine = Machine(100, 1000, seed=1)
+    machine.slower(2)
+    while machine.led < 1000 and machine.now < 20_000 * MS:
+        machine.run(0.05)
+    return machine
+
+
+@pytest.mark.timeout(300)
+def test_r18_a_hundred_that_come_together_claim_their_shares_in_turn() -> None:
+    machine = starts_on_a_busy_machine()
+    assert machine.led == 1000
+    assert machine.counted["Claim"] <= 1.1 * 1000, "hardly anything is claimed twice, or lost and claimed again"
+
+
+@pytest.mark.timeout(300)
+def test_r18_a_hundred_that_claim_at_the_same_moment_lose_what_they_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the test above would see it."""
+    monkeypatch.setattr(forming, "first_ns", lambda *_: (0, 0))
+    assert starts_on_a_busy_machine().counted["Claim"] > 1.5 * 1000
+
+
+def half_dies_on_a_busy_machine() -> Machine:
+    machine = Machine(60, 600, seed=1)
+    machine.run(14)
+    machine.slower(3)
+    machine.run(3)
+    assert machine.led == 600
+    machine.counted.clear()
+    machine.kill(30)
+    machine.run(9)
+    return machine
+
+
+@pytest.mark.timeout(300)
+def test_r20_those_that_outlive_half_of_a_group_claim_their_shares() -> None:
+    machine = half_dies_on_a_busy_machine()
+    assert machine.led == 600
+    assert machine.counted["Claim"] + machine.counted["Transfer"] <= 1.05 * 300
+
+
+@pytest.mark.timeout(300)
+def test_r20_those_that_claim_all_that_seems_to_be_theirs_hand_it_on_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So the test above would see it."""
+    monkeypatch.setattr(Moves, "_fair", lambda self, world: len(world.seats))
+    machine = half_dies_on_a_busy_machine()
+    assert machine.counted["Claim"] + machine.counted["Transfer"] > 1.1 * 300
 
 
 def test_r18_where_somebody_comes_again_and_again_the_others_wait_for_some_sessions_only() -> None:

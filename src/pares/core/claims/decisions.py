@@ -14,7 +14,10 @@ done by a record whose effect the log decides (R3). What is at stake here is spe
   waited for in turn]
 * of seats that others were to claim, and have not, a member claims no more at a time than its share, and lets a few round trips
   pass before the next ones; members begin at different ones. [a machine stands still, or is too slow, and for all of them the
-  others have had their time: each claims everything, and the first one gets it]
+  others have had their time: each claims everything, and the first one gets it] In a large group it
+  claims no more than its share of them, until others have had half a session; then one after each quarter of a session, and in
+  the end more. [half of a hundred die, and the first of the others to look, twice while the rest of them look once, takes what
+  they were to claim; in the end a fifth of all that was claimed is handed on]
 * the surplus is handed over by its holder, only when the group has been stable for `settle` (R13), and only to a member
   that has shown that it reads (`silence`), and, if its term began with a claim, that has written since. [the successor of a
   leader hands the seat on to one of those that died with it, for its rank]
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from pares.core import reasons
 from pares.core.claims.duties import EAGER, turn_ns
@@ -39,7 +43,9 @@ from pares.core.wire.records import Seat
 from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
 
-MOST_SPARE = 16
+FEW: Final = 4
+"""So many seats more than its share a member of a large group claims one at a time."""
+MOST_SPARE: Final = 16
 """Seats that others were to claim, of which a member claims so many at once, or its share of all seats if that is more."""
 
 
@@ -54,6 +60,7 @@ class Moves(Outlook):
         most = self._at_most(world, now)
         if most == 0:
             return []
+        self._room = self._fair(world) - len(self._tenures.by_seat)
         found = self._takes_free(world, me, now, most) if self._free else []
         silent = [world.members[id] for id in world.held if id in self._silent] if self._silent else []
         # In a large group: those that have outlived all of them. [where hundreds are late, all seats are placed for each]
@@ -81,9 +88,19 @@ class Moves(Outlook):
             self._look_again_at = self._appetite.more_at
         return most
 
+    def _fair(self, world: World) -> int:
+        """What this member holds at the most before others have had their time. In a large group whose members are alike that
+        is its share, as if all that hold something and have not been waited out were alive. [half of a hundred have died, and
+        the others are so busy that each takes more for dead, and itself for next; a fifth of what is claimed moves on in the
+        end]"""
+        if len(world.members) <= EAGER or not self._targets.has_some(world, self.alive):
+            return len(world.seats)
+        late = (id for id, seats in world.held.items() if seats and id not in self._silent and id not in self.alive)
+        return -(-len(world.seats) // max(1, len(self.crew) + sum(1 for _ in late)))
+
     def _takes_free(self, world: World, me: MemberState, now: int, most: int) -> list[Take]:
         free = self._free
-        if not self.due(self._forming.until(world, now), now):
+        if not self.due(self._forming.until(world, len(self.alive), free, now), now):
             free = [seat for seat in free if world.seats[seat].token]
         if not free:
             return []
@@ -98,15 +115,20 @@ class Moves(Outlook):
             if designated is None:
                 self._takeable.pop(seat, None)
                 continue
-            since = self._takeable.setdefault(seat, now)
+            since = self._takeable.setdefault(seat, self._from(world, seat, now))
             if not may_take(world, me, seat):
                 continue
             if designated != self.me and world.seats[seat].avoid == self.me:
                 continue  # stepped down from, and somebody else could have it (R13)
-            wait = 0 if designated == self.me else self._wait(world, seat, designated, self.crew, self.step)
-            if self.due(since + wait, now):
-                (found if designated == self.me else self._spare).append(Take(seat, None))
+            mine = designated == self.me and len(found) < self._room
+            if mine or self.due(since + self._wait(world, seat, designated, self.crew, self.step), now):
+                (found if mine else self._spare).append(Take(seat, None))
+        self._room -= len(found)
         return found
+
+    def _from(self, world: World, seat: Seat, now: int) -> int:
+        """Since when this free seat waits for those that are to claim it."""
+        return now if world.seats[seat].token else max(now, self._forming.all_at)
 
     def _ripe(self, world: World, free: list[Seat], target: Target, now: int) -> list[Seat]:
         """Of a large group's free seats those that this member may claim by now: its own, and after a while others'. [whenever
@@ -118,7 +140,7 @@ class Moves(Outlook):
             if to == me:
                 ripe.append(seat)
             elif to is not None:
-                since = takeable.setdefault(seat, now)
+                since = takeable.setdefault(seat, self._from(world, seat, now))
                 if since + wait <= now:
                     others.append(seat)
                 elif since < soonest:
@@ -146,20 +168,33 @@ class Moves(Outlook):
                     if self.due(at + (1 + self.line()) * step, now):
                         found.append(Take(seat, over, free=True))
                 elif may_take(world, me, seat):
-                    wait = 0 if designated == self.me else self._wait(world, seat, designated, crew, step)
+                    mine = designated == self.me and self._room > 0
+                    wait = 0 if mine else self._wait(world, seat, designated, crew, step)
                     if self.due(at + wait, now):
-                        (found if designated == self.me else self._spare).append(Take(seat, over))
+                        self._room -= mine
+                        (found if mine else self._spare).append(Take(seat, over))
         return found
 
     def _part_of_spare(self, world: World, now: int) -> list[Take]:
         """Of the seats that others were to claim and have not, as many as this member may claim now."""
         spare, self._spare = self._spare, []
         most = max(MOST_SPARE, -(-len(world.seats) // max(1, len(self.crew))))
-        if len(spare) <= most and now >= self._spare_at:
-            return spare
+        if len(world.members) <= EAGER:
+            if len(spare) <= most and now >= self._spare_at:
+                return spare
+        elif self._room > 0 or not spare:
+            self._full_since, self._spared = None, 0
+            most = min(most, self._room)
+        else:
+            self._full_since = now if self._full_since is None else self._full_since
+            if not self.due(self._full_since + self._session // 2, now):
+                return []
+            most = 1 << min(max(0, self._spared - FEW), 16)
         if not spare or not self.due(self._spare_at, now):
             return []
-        self._spare_at = now + self._pace.gap(MIN_STEP_MS * MS, self.step)
+        gap = self._pace.gap(MIN_STEP_MS * MS, self.step)
+        self._spare_at = now + (gap if len(world.members) <= EAGER else max(gap, self._session // 4))
+        self._spared += 1
         self.wakes.append(self._spare_at)
         first = self.line() * most % len(spare)
         return (spare[first:] + spare[:first])[:most]
@@ -206,7 +241,7 @@ class Moves(Outlook):
             target = self.others(world, now)
         elif not is_large(world) or self._must_move(world, tenures):
             target = self._place(world, now, self._watches.heard(self.alive), frozenset())
-        elif self._free and any(map(self.target(world, now).get, self._free)):
+        elif self.wanted_by_some(world, now):
             settled = now + self.step  # what nobody holds is balanced by claims, which interrupt nobody
         elif self.due(max(settled + self._turn(), self._balance_again_at), now) and self._at_once(world, now):
             # Nothing moves for balance before that. [each that comes has all of hundreds place hundreds of seats]

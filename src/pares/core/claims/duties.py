@@ -13,6 +13,7 @@ from typing import Final
 from zlib import crc32
 
 from pares.core.lease import MS
+from pares.core.wire.hashes import stable_hash
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
 
@@ -24,6 +25,8 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
+UNLED_US: Final = 20
+"""Microseconds for each member alive, and each seat that nobody has led, over which a larger group spreads its first claims."""
 BALANCE_MS: Final = 20
 """Milliseconds for each member alive over which a larger group spreads what it moves for balance (R13)."""
 WATCHERS: Final = 2
@@ -64,6 +67,15 @@ def spread_ns(me: str, members: int, session_ms: int) -> int:
     return _part(me, 0 if members <= EAGER else min(members * MS, session_ms * MS // 4))
 
 
+def first_ns(me: str, alive: int, unled: int, session_ms: int) -> tuple[int, int]:
+    """For how long a member of a group that has come together lets others claim first what nobody has led, and for how long all
+    of them do: nothing in a small group; else `UNLED_US` for each member and each such seat, which part of that its id says,
+    and two of its sessions at the most. Each claims its whole share at once then. [each claims a little, again and again, and
+    all have to read that, and to look what is left]"""
+    most = 0 if alive <= EAGER else min(alive * unled * UNLED_US * 1000, 2 * session_ms * MS)
+    return _part(me, most), most
+
+
 def turn_ns(me: str, alive: int, session_ms: int) -> int:
     """For how long a member of a large group lets others move for balance first: `BALANCE_MS` for each, which part of that its
     id says, and two of its sessions at the most. [a hundred hand over at the same moment what each has too much, and what all
@@ -89,25 +101,54 @@ def to_watch(world: World, me: str, alive: frozenset[str], witness: str = "") ->
     mine = world.members[me].lock
     if mine is None:
         return {}
-    ring = _ring(world, mine.boot)
+    ring = Ring(world, mine.boot)
     found = {id: world.members[id].lock for id in _namesakes_before(world, me)}
     if me in alive:
-        found |= {id: world.members[id].lock for id in _right_before(ring, me, alive) if world.held[id]}
+        found |= {id: world.members[id].lock for id in ring.right_before(me, alive) if world.held[id]}
     return {id: lock for id, lock in sorted(found.items()) if lock is not None and lock.boot == mine.boot}
 
 
+class Ring:
+    """The members on one host, in the order in which they watch one another: by their ids; where they are many, by what has
+    nothing to do with their names. [those that are named one after the other were started together, and die together: nobody is
+    left that would prove more than the last two of them dead]"""
+
+    def __init__(self, world: World, boot: str) -> None:
+        ids = [id for id, m in world.members.items() if m.lock is not None and m.lock.boot == boot]
+        self._mixed = len(ids) > EAGER
+        self._order = sorted(map(self._key, ids))
+
+    def _key(self, id: str) -> tuple[int, str]:
+        return stable_hash(id) if self._mixed else 0, id
+
+    def behind(self, id: str) -> Iterator[str]:
+        """Once round it, from the one behind this member on."""
+        order, place = self._order, bisect_left(self._order, self._key(id)) + 1
+        size = len(order)
+        return (order[at % size][1] for at in range(place, place + size - 1))
+
+    def right_before(self, me: str, alive: frozenset[str]) -> Iterator[str]:
+        """Those whose watchers this member is one of, if they hold anything."""
+        place, size, between = bisect_left(self._order, self._key(me)), len(self._order), 0
+        for back in range(1, size):
+            if between == WATCHERS:
+                return
+            id = self._order[(place - back) % size][1]
+            yield id
+            between += id in alive
+
+
 class Rings:
-    """The members on each host, in the order in which they watch one another: each host's put in order once (R23). [of half
-    of a group that dies each is looked up in a ring made for it alone]"""
+    """Each host's ring, put in order once (R23). [each of half of a group that dies is looked up in a ring made for it]"""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._rings: dict[str, list[str]] = {}
+        self._rings: dict[str, Ring] = {}
 
-    def of(self, lock: Lock) -> list[str]:
+    def of(self, lock: Lock) -> Ring:
         ring = self._rings.get(lock.boot)
         if ring is None:
-            ring = self._rings[lock.boot] = _ring(self._world, lock.boot)
+            ring = self._rings[lock.boot] = Ring(self._world, lock.boot)
         return ring
 
 
@@ -118,8 +159,7 @@ def watchers(world: World, id: str, alive: frozenset[str], rings: Rings | None =
     if lock is None:
         return []
     ring = (rings or Rings(world)).of(lock)
-    place = bisect_left(ring, id)
-    return list(islice((other for other in _from(ring, place + 1) if other in alive), WATCHERS))
+    return list(islice((other for other in ring.behind(id) if other in alive), WATCHERS))
 
 
 def turn(
@@ -138,27 +178,6 @@ def turn(
     if witness:
         return int(bool(line) and line[0] in heirs)
     return line.index(me) if me in line else len(line)
-
-
-def _ring(world: World, boot: str) -> list[str]:
-    return sorted(id for id, m in world.members.items() if m.lock is not None and m.lock.boot == boot)
-
-
-def _from(ring: list[str], place: int) -> Iterator[str]:
-    """Once round it, without the one before that place."""
-    size = len(ring)
-    return (ring[at % size] for at in range(place, place + size - 1))
-
-
-def _right_before(ring: list[str], me: str, alive: frozenset[str]) -> Iterator[str]:
-    """Those whose watchers this member is one of, if they hold anything."""
-    place, size, between = bisect_left(ring, me), len(ring), 0
-    for back in range(1, size):
-        if between == WATCHERS:
-            return
-        id = ring[(place - back) % size]
-        yield id
-        between += id in alive
 
 
 def _namesakes_before(world: World, me: str) -> list[str]:

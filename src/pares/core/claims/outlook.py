@@ -59,13 +59,18 @@ class Outlook:
         self._spare: list[Take] = []
         """Seats that others were to claim: they had their time, and have not."""
         self._appetite = Appetite(session_ms, pace)
-        self._forming = Forming(session_ms, watches)
+        self._forming = Forming(me, session_ms, watches)
         self._look_again_at = 0
         """When a member that may claim only some looks again for what it could claim."""
         self._balance_again_at = 0
         """When a member of a large group looks again for what it could hand over for balance."""
         self._spare_at = 0
         """When it may claim the next of them."""
+        self._room = 0
+        """How many more of the free seats it claims before others have had their time."""
+        self._full_since: int | None = None
+        """Since when there are some that would be more than its share; and how often it has claimed of them since."""
+        self._spared = 0
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
 
@@ -92,6 +97,12 @@ class Outlook:
     def target(self, world: World, now: int) -> Target:
         """Placement as this member sees it now: who is designated for what."""
         return self._place(world, now, self.alive, frozenset())
+
+    def wanted_by_some(self, world: World, now: int) -> bool:
+        """Whether some free seat has a member that it could go to."""
+        if self._free and self._targets.has_some(world, self.alive):
+            return True
+        return any(map(self.target(world, now).get, self._free)) if self._free else False
 
     def others(self, world: World, now: int) -> Target:
         """Placement without this member, among those known to live: to whom it may hand things over (R6)."""
@@ -161,8 +172,8 @@ class Outlook:
 
     def _left(self, world: World, now: int) -> int:
         """How much more this member's appetite lets it claim, or move, now."""
-        share = -(-len(world.seats) // len(world.members))
-        return self._appetite.left(now, share, len(world.seats), late=self.hurried(world, now))
+        share, late = -(-len(world.seats) // len(world.members)), self.hurried(world, now)
+        return self._appetite.left(now, share, len(world.seats), late=late, turns=len(world.members) > EAGER)
 
     def hurried(self, world: World, now: int) -> bool:
         """Whether this member, of a large group, is late itself: then all may be, and what can wait waits (R18)."""

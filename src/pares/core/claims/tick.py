@@ -97,6 +97,7 @@ class Living:
             self.closing, self.ending = True, ev.Closed()
         elif type(event) is ev.Died:
             self._dead.setdefault(event.member, 0)
+            self._watch_at = 0
         elif type(event) is ev.Marked:
             self._marks[event.seat] = (event.token, event.mark)
         elif type(event) is ev.Ready:
@@ -435,15 +436,15 @@ class Living:
         return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
 
     def _watch(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
-        """In a large group once a session at most. [where hundreds come each has other neighbours in its ring every moment]"""
-        key = (self.reader.world.shape, self.moves.alive)
-        if key == self._watch_key:
-            return
-        if now < self._watch_at and len(self.reader.world.members) > EAGER:
-            wakes.append(self._watch_at)
+        """In a large group once a session at most, or after a death, as the next one to be watched may be dead as well. [where
+        hundreds come each has other neighbours in its ring every moment]"""
+        world = self.reader.world
+        key = (world.shape, self.moves.alive)
+        if key == self._watch_key or (now < self._watch_at and len(world.members) > EAGER):
+            wakes += [] if key == self._watch_key else [self._watch_at]
             return
         self._watch_key, self._watch_at = key, now + self.config.session_ms * MS
-        locks = to_watch(self.reader.world, self.me, self.moves.alive, self.config.witness)
+        locks = to_watch(world, self.me, self.moves.alive, self.config.witness)
         if locks != self._watching:
             self._watching = locks
             effects.append(ev.Watch(locks))

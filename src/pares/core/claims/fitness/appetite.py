@@ -5,7 +5,8 @@ just allows, a burst of claims makes all of them too slow: leases run out, what 
 the next burst. [a machine that is too slow for a moment keeps a large group busy with itself for ever: each session a
 thousand terms begin and run out] So each member finds out how much it may do, as senders find out what a network carries:
 
-* a newcomer does not know yet how slow its machine is. It begins with a small part of its fair share, and takes twice as much
+* a newcomer does not know yet how slow its machine is. It begins with its fair share in a group whose members take turns at
+  that (`forming`), and with a small part of it in one of few members that has many seats; it takes twice as much
   after a few round trips each time, at least as long apart as it takes to see what came of it; as much again, and no more,
   while its trips take longer than a `QUICK`-th part of its session; [what a hundred have claimed in one burst is read by each
   of them, and takes the machine longer than their leases last]
@@ -26,7 +27,9 @@ from pares.core.claims.fitness.pace import Pace
 from pares.core.lease import MS
 
 FIRST_PART: Final = 8
-"""The part of its share with which it begins: one by this."""
+"""The part of its share with which it begins, if it has no turn: one by this. Where it is late, that is little."""
+WHOLE: Final = 3
+"""That many times twice as much is its share."""
 LEAST: Final = -4
 """How often it takes half as much, at the most: one seat in so many sessions, as a power of two."""
 LOOK_NS: Final = 500 * MS
@@ -43,6 +46,7 @@ class Appetite:
     def __init__(self, session_ms: int, pace: Pace) -> None:
         self._session = session_ms * MS
         self._pace = pace
+        self._begun = False
         self._doublings: int | None = 0
         """How often it took twice as much since it began with little, or half as much, if negative; None: it takes what there
         is."""
@@ -57,9 +61,11 @@ class Appetite:
         self._new = True
         """It has not been hurried yet."""
 
-    def left(self, now: int, share: int, seats: int, *, late: bool) -> int:
+    def left(self, now: int, share: int, seats: int, *, late: bool, turns: bool = False) -> int:
         """How many more it may claim now, or hand over. `share`: seats, of so many, that each would hold if all that are in the
-        group lived; `late`: whether its own records, or its trips, have been."""
+        group lived; `late`: whether its own records, or its trips, have been; `turns`: whether members take turns at first."""
+        if not self._begun:
+            self._begun, self._doublings = True, WHOLE if turns else 0
         if late:
             self._slow_down(now, share)
         elif self._doublings is None:

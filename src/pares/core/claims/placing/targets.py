@@ -150,6 +150,13 @@ class Targets:
             self._known[key] = found
         return found
 
+    def has_some(self, world: World, alive: Set[str]) -> bool:
+        """Whether any seat has a member that it could go to, as far as can be said without placing it."""
+        if not self._alike or world.pauses or world.vacant.one_weight() is None:
+            return False
+        crew = crew_of(world, alive, frozenset())
+        return bool(crew) and _are_alike(world, crew)
+
     def read(self, world: World, changes: Iterable[Change]) -> None:
         """These have been read: what they do not follow is forgotten."""
         moved = [change for change in changes if type(change) is SeatChanged]

@@ -132,7 +132,7 @@ def _losses_are_nothing() -> list[Patch]:
 
 
 def _insatiable() -> list[Patch]:
-    def all_there_is(self: Appetite, now: int, share: int, seats: int, *, late: bool) -> int:
+    def all_there_is(self: Appetite, now: int, share: int, seats: int, *, late: bool, turns: bool) -> int:
         return seats
 
     return [(Appetite, "left", all_there_is)]
