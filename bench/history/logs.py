@@ -1,4 +1,4 @@
-"""Logs of lawful groups, as long as asked for, at once or at a rate: members that beat, and roles that change hands."""
+"""Logs of lawful groups, as long as asked for, at once or at a rate: members that beat, roles that change hands, snapshots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pares
+from pares.core.claims.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
 from pares.core.wire import records as r
+from pares.core.wire.reader import Reader
+from pares.core.wire.snapshots import Taken
 
 BASE: Final = 1_790_000_000_000_000
 GROUP: Final = "g"
@@ -18,6 +21,9 @@ ROLES: Final = 50
 FEW: Final = 3
 """Members, and roles, of each of many groups."""
 BATCH: Final = 5000
+SESSION_MS: Final = 10_000
+BEATS_A_SESSION: Final = 4
+"""Of a holder (R16), and nearly all members hold something."""
 BEYOND: Final = 10**12
 """Tokens from here on are given to nobody."""
 
@@ -32,11 +38,33 @@ class _Group:
         self.n = dict[str, int]()
         self.holder = dict[str, tuple[str, int]]()
         self.next = list[tuple[str, str, int]]()
+        self.unread = list[tuple[int, int, bytes]]()
+        """What its reader has not read yet."""
+        self.snapshots = 0
+        self._reader = Reader(name)
+        self._reader.attach(0, 0)
+        seconds = snapshot_every_ns(self._reader.world, None) / 1e9
+        self._every = int(seconds * BEATS_A_SESSION * 1000 / SESSION_MS) * members
+        """Records in which so many members bring the time to pass after which one of them writes a snapshot (R10)."""
+
+    def place(self) -> tuple[str, Taken] | None:
+        """If it is time for a snapshot: of which world, and by which member."""
+        if len(self.unread) < self._every:
+            return None
+        self._reader.wanted = True
+        self._reader.feed(self.unread)
+        self.unread, taken = [], self._reader.taken
+        if taken is None:
+            return None
+        self._reader.taken = None
+        self.snapshots += 1
+        return snapshot_writer(self._reader.world, frozenset(self.members)), taken
 
 
 class Writer:
-    """Writes records of its groups to a ledger that nobody else writes to. One group is `GROUP`; more of them are named after
-    it, and have fewer members and roles, unless told otherwise."""
+    """Writes records of its groups to a ledger that nobody else writes to: also snapshots, as often as their members would by
+    the clock. One group is `GROUP`; more of them are named after it, and have fewer members and roles, unless told
+    otherwise."""
 
     def __init__(
         self, url: str, seed: int = 1, *, groups: int = 1, members: int | None = None, roles: int | None = None
@@ -77,6 +105,7 @@ class Writer:
         while len(self._batch) < records:
             group = self._dice.choice(self.groups)
             self._put(r.Beat, group, self._dice.choice(group.members))
+            self._snapshot(group)
         self._flush()
 
     def close(self) -> None:
@@ -84,9 +113,9 @@ class Writer:
 
     def _begin(self, group: _Group) -> None:
         self._put(r.Genesis, group, "admin~0", base=BASE)
-        self._put(r.Join, group, "admin~0", name="admin", session=10_000, eligible=())
+        self._put(r.Join, group, "admin~0", name="admin", session=SESSION_MS, eligible=())
         for member in group.members:
-            self._put(r.Join, group, member, name=member.split("~")[0], session=10_000)
+            self._put(r.Join, group, member, name=member.split("~")[0], session=SESSION_MS)
         for role in group.roles:
             self._put(r.Role, group, "admin~0", name=role)
         for role in group.roles:
@@ -111,11 +140,24 @@ class Writer:
         at = time.time_ns() // 1_000_000
         self._put(r.Did, group, member, seat=(role, 0), token=token, what=what, at=at)
 
+    def _snapshot(self, group: _Group) -> None:
+        found = group.place()
+        if found is None:
+            return
+        author, taken = found
+        texts = [taken.text[at : at + SNAPSHOT_TEXT] for at in range(0, len(taken.text), SNAPSHOT_TEXT)]
+        for part, text in enumerate(texts):
+            what = {"id": f"{taken.upto}.{group.snapshots}", "part": part, "parts": len(texts), "world": text}
+            self._put(r.Snapshot, group, author, upto=taken.upto, **what)
+
     def _put(self, kind: Any, group: _Group, member: str, **fields: Any) -> int:
         group.n[member] = group.n.get(member, 0) + 1
-        envelope = {"v": 1, "g": group.name, "m": member, "n": group.n[member], "b": BASE, "s": 10_000}
-        self._batch.append(r.encode(kind(**envelope, **fields)))
-        return self._offset + len(self._batch) - 1
+        envelope = {"v": 1, "g": group.name, "m": member, "n": group.n[member], "b": BASE, "s": SESSION_MS}
+        payload = r.encode(kind(**envelope, **fields))
+        offset = self._offset + len(self._batch)
+        self._batch.append(payload)
+        group.unread.append((offset, 0, payload))
+        return offset
 
     def _flush(self) -> None:
         self._offset = self.ledger.append_many(self._batch)[-1] + 1

@@ -14,12 +14,15 @@ import pytest
 from bench.figures import between, put
 from bench.history.__main__ import BEGIN, END, Options, cases, merged
 from bench.history.commands import A_TERM
-from bench.history.logs import GROUP, Writer, written
+from bench.history.logs import FEW, GROUP, MEMBERS, Writer, written
 from bench.history.processes import Peak, descendants, jvm_of, memory
 from bench_run import ROOT
 
+from pares.core.wire.reader import Reader
+from pares.core.wire.records import Snapshot, decode
 from pares.ledger import open as open_ledger
 from pares.spark.facts.base import Fact
+from pares.spark.facts.cuts import cuts
 from pares.spark.facts.folding import Partition
 
 pytestmark = pytest.mark.timeless
@@ -45,6 +48,29 @@ def test_a_log_is_lawful_and_of_as_many_groups_as_asked_for(tmp_path: Path, grou
         assert all(fact.counted for fact in facts if fact.kind == "record")
         assert kinds["opened"] == kinds["gained"] - kinds["lost"], "each seat has its first holder, or a later one"
         assert not {"bad", "hole", "defect", "adrift"} & set(kinds)
+
+
+@pytest.mark.parametrize("groups", [1, 30])
+def test_its_groups_write_snapshots_as_often_as_members_do(tmp_path: Path, groups: int) -> None:
+    """Each of a world that a reader of all has come to; behind them a log of one group can be cut into ranges."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    written(url, 60_000 if groups == 1 else 6000, lambda _: None, groups=groups, moves=40).close()
+    with closing(open_ledger(url)) as ledger:
+        entries = list(ledger.read(0, 0, 100_000))
+        cut = cuts(ledger, 0, 0, len(entries), 2 if groups == 1 else 1)
+    written_by = Counter(record.g for entry in entries if type(record := decode(entry.payload)) is Snapshot)
+    names = {decode(entry.payload).g for entry in entries}
+    of_each = len(entries) // groups
+    each = 24 * (MEMBERS if groups == 1 else FEW)
+    assert written_by.keys() == names
+    assert all(0.5 * of_each / each < many < 1.5 * of_each / each for many in written_by.values())
+    assert len(cut) == (1 if groups == 1 else 0)
+    for name in names:
+        reader = Reader(name)
+        reader.attach(0, 0)
+        reader.feed(entries)
+        assert reader.defects == []
+        assert reader.verified > entries[-1].offset - 5 * each * groups
 
 
 def test_nearly_every_record_can_be_about_a_term(tmp_path: Path) -> None:

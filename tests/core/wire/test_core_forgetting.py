@@ -69,6 +69,23 @@ def test_r20_an_incarnation_goes_when_its_successor_has_come_and_its_seats_are_f
     assert {"x~1", "x~2"} <= world.gone.keys()
 
 
+def test_r20_whom_it_forgets_is_told_in_the_same_order_by_all_readers() -> None:
+    """One has met the name `a` before `b`; to one that begins with a snapshot, the oldest that is left is of `b`."""
+    paper, (a, _) = group("a~1", "b~1")
+    Pen(paper, "a~2", reads=2).join()
+    a.leave()
+    Pen(paper, "a~3", reads=2).join()
+    Pen(paper, "b~2", reads=2).join()
+    folded = world_of(paper)
+    told: list[list[str]] = []
+    for world in (folded, World.load(folded.dump())):
+        world.followed = dict.fromkeys(("a~2", "b~1"), (-1000, world.last))
+        changes: list[Any] = []
+        forgetting.forget(world, world.last, changes)
+        told.append([change.member for change in changes])
+    assert told == [["b~1", "a~2"]] * 2
+
+
 def test_r20_in_version_1_nobody_is_forgotten_for_a_successor() -> None:
     paper, (a, _) = began("a~1", "x~1")
     for _ in range(GRACE + 10):

@@ -10,7 +10,9 @@ from core_authors import Paper, Pen, Plain, began
 
 from pares.core.wire import records as R
 from pares.core.wire.records import MAX_SEATS
+from pares.core.wire.tidy import tidy
 from pares.core.wire.world import World
+from pares.spark.facts.frozen import freeze
 
 LOCK = R.Lock(boot="b", device="d", inode="i", file="f")
 
@@ -118,3 +120,20 @@ def test_who_holds_a_seat_of_a_role_is_known_however_many_it_holds(others: int) 
     assert world.holds_in_role("a~1", "wide")
     a.role("wide", seats=1)
     assert Plain().read_all(paper.entries).world.holds_in_role("a~1", "wide"), "also one that the role no longer has"
+
+
+def test_r10_a_tidied_world_is_a_loaded_one_to_its_last_field() -> None:
+    """Also in the order of its tables, which follows from the world and not from who has folded it."""
+    paper, (z, a) = began("z~1", "a~1", roles=("B", "A"))
+    z.claim("B")
+    a.beat()
+    z.role("C")
+    z.role("C", removed=True)
+    world = Plain().read_all(paper.entries).world
+    loaded = World.load(world.dump())
+    assert list(loaded.members) == list(world.members) == ["z~1", "a~1"]
+    assert list(loaded.seats) != list(world.seats)
+    assert freeze(loaded) != freeze(world)
+    tidy(world)
+    assert freeze(loaded) == freeze(world)
+    assert world.digest() == loaded.digest()

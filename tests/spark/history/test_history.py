@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scribe import Scribe, story
+from tests.spark.facts.test_fold_ranges import steady
 from tests.spark.follow.tenures import induced
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import open as open_ledger
 from pares.spark import history
 from pares.spark.audit import audit
-from pares.spark.histories import History, judging, updating
+from pares.spark.facts import cuts
+from pares.spark.histories import History, judging, spread, updating
 from pares.spark.result import AuditResult
 
 if TYPE_CHECKING:
@@ -185,6 +187,34 @@ def test_by_sparks_tasks_it_is_the_same_bytes(
     short = history(spark, here.path).audit("g")
     monkeypatch.setattr(judging, "SMALL", 0)
     assert there.audit("g").summary == short.summary
+
+
+def test_a_partition_in_ranges_is_the_same_bytes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each range by a task of Spark's. Two are folded again: in one a member is forgotten of which its lead-in has not heard,
+    and one begins with a false snapshot."""
+    url = steady((2500, 9000, 16_000), wrong=9000, length=24_000).save(tmp_path / "l.db")
+    here, there = history(None, tmp_path / "here"), history(spark, tmp_path / "there")
+    monkeypatch.setattr(spread, "PER_RANGE", 6000)
+    monkeypatch.setattr(cuts, "LEAD_IN", 1000)
+    done: list[spread.Order] = []
+    each = spread._each
+
+    def noted(session: SparkSession, orders: list[spread.Order]) -> list[bytes]:
+        done.extend(orders)
+        return each(session, orders)
+
+    monkeypatch.setattr(spread, "_each", noted)
+    here.update(url)
+    there.update(url)
+    files = {path.relative_to(here.path): path.read_bytes() for path in here.path.rglob("*.*")}
+    assert {path.relative_to(there.path): path.read_bytes() for path in there.path.rglob("*.*")} == files
+    spans = [order.span for order in done if order.span is not None]
+    assert [span.task.low for span in spans if not span.task.state] == [0, 5000, 15_000, 20_000]
+    assert [span.task.low for span in spans if span.task.state] == [5000, 15_000]
+    assert there.table("anomalies").count() == 0
+    assert there.table("ends").where("kind = 'defect'").count() == 1
 
 
 def test_tables_need_spark(tmp_path: Path) -> None:

@@ -55,7 +55,11 @@ def dismiss(world: World, offset: int, member: MemberState, changes: list[Change
 def forget(world: World, offset: int, changes: list[Change]) -> None:
     """At a place: members that have been silent for so long, and ids of members that are gone for so long."""
     if world.in_force:
-        for name in [name for name, ids in world.names.items() if len(ids) > 1]:
+        # The oldest first, in whatever order a reader has met the names: all readers tell the same changes in the same order.
+        several = [ids for ids in world.names.values() if len(ids) > 1]
+        for name in [
+            world.members[ids[0]].name for ids in sorted(several, key=lambda ids: world.members[ids[0]].joined)
+        ]:
             supersede(world, offset, name, changes)
     horizon = world.count - world.memory()
     if horizon <= 0:

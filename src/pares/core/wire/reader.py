@@ -28,6 +28,7 @@ from pares.core.wire import fold as _fold
 from pares.core.wire import records
 from pares.core.wire.changes import Change
 from pares.core.wire.snapshots import Parts, Taken, Whole, begin_at
+from pares.core.wire.tidy import tidy
 from pares.core.wire.world import World
 
 WINDOW: Final = 4096
@@ -167,6 +168,16 @@ class Reader:
             f"up to {self.reads}: "
             "upgrade pares here first"
         )
+
+    def tidied(self) -> Reader:
+        """A reader that goes on exactly as this one would, which has `entered` and is used no more. It has nothing of what only
+        counts what was read, so it is the same however this one came here."""
+        found = Reader(self.group, self.member, self.reads, lasting=self.lasting)
+        found.world, found.state, found.position = self.world, self.state, self.position
+        found.start, found.end, found._parts = self.start, self.end, self._parts
+        found.places, found.verified, found.defects = self.places, self.verified, self.defects
+        tidy(found.world)
+        return found
 
     def _search(self, low: int) -> None:
         self.state, self.position, self._low, self._dry = State.SEARCHING, low, low, False

@@ -408,7 +408,7 @@ class World:
         world = cls(lasting=lasting)
         world.base, world.last, world.count = frozen.base, frozen.last, frozen.count
         world.placed, world.highest = frozen.placed, frozen.highest
-        world.members = {m.id: m for m in frozen.members}
+        world.members = {m.id: m for m in sorted(frozen.members, key=lambda m: m.joined)}
         world.seats = {s.seat: s for s in frozen.seats}
         world.roles = {r.name: r for r in frozen.roles}
         world.pauses = {p.offset: p for p in frozen.pauses}

@@ -120,6 +120,13 @@ class History(Telling):
             self._facts.append(Fact("newer", self.reader.position, cause=self.reader.upgrade))
         return self._drain()
 
+    def tidy(self) -> None:
+        """Brings its state to one form, however it was folded: from the log's beginning or from a snapshot, at once or in
+        ranges. What it tells from here on stays the same."""
+        if self._settled and self.reader.entered:
+            self.reader = self.reader.tidied()
+            self._open = {role: seats for role, seats in sorted(self._open.items()) if seats}
+
     def _drain(self) -> list[Fact]:
         facts = [*self._bad.values(), *self._facts]
         self._bad, self._facts = {}, []

@@ -9,7 +9,7 @@ bus.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pares.core.wire.neli_records import KINDS
 from pares.core.wire.records import AnyRecord, BadRecord, Unknown, decode
@@ -19,6 +19,8 @@ from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
 from pares.spark.facts.neli import TenureHistory
 from pares.spark.facts.rows import Beats
 
+STRAY: Final = -1
+"""What stands for an offset where facts are of no group: they come before all others."""
 HOLES: Final = 1000
 """As many holes in the offsets are told of one by one."""
 
@@ -33,6 +35,16 @@ class Fold(Protocol):
     def finish(self) -> list[Fact]:
         """What can be said only at the end."""
         ...
+
+
+class Share(NamedTuple):
+    """What some entries say of one group."""
+
+    group: str | None
+    """None: what can't be said to be of any."""
+    first: int
+    """The offset of the group's first entry among them."""
+    facts: list[Fact]
 
 
 class Partition:
@@ -61,6 +73,10 @@ class Partition:
 
     def feed(self, entries: Iterable[EntryLike], beats: Beats | None = None) -> Iterator[tuple[str | None, list[Fact]]]:
         """The facts that follow from `entries`, by group. `beats`: see `History.take`."""
+        return ((group, facts) for group, _, facts in self.shares(entries, beats))
+
+    def shares(self, entries: Iterable[EntryLike], beats: Beats | None = None) -> Iterator[Share]:
+        """The same, each with where the group begins in `entries`, in that order."""
         strays: list[Fact] = []
         shares: dict[str, tuple[list[EntryLike], list[AnyRecord | Unknown]]] = {}
         last = self._next
@@ -90,13 +106,13 @@ class Partition:
                 share[1].append(record)
         self._next = last
         if strays:
-            yield None, strays
+            yield Share(None, STRAY, strays)
         for group, (share, records) in shares.items():
             fold = self._folds[group]
             if isinstance(fold, History):
-                yield group, fold.take(share, records, beats)
+                yield Share(group, share[0][0], fold.take(share, records, beats))
             elif fold is not None:
-                yield group, fold.feed(share)
+                yield Share(group, share[0][0], fold.feed(share))
 
     def finish(self) -> Iterator[tuple[str | None, list[Fact]]]:
         """What can be said only at the end."""
@@ -119,6 +135,17 @@ class Partition:
     def origin(self) -> int:
         """Where the log partition begins."""
         return self._start
+
+    @property
+    def holes(self) -> int:
+        """Of how many holes it has told."""
+        return self._holes
+
+    def tidy(self) -> None:
+        """Brings its state to one form, whether all was folded in one go or in ranges (`joined`)."""
+        for fold in self._folds.values():
+            if isinstance(fold, History):
+                fold.tidy()
 
     def of(self, groups: Iterable[str]) -> Partition:
         """The fold of some of its groups, to go on with by itself."""

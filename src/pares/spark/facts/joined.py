@@ -10,12 +10,13 @@ the next beginning, is folded again in that range alone, in sequence; the rest o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import STEPS, EntryLike, History
 from pares.spark.facts.folding import HOLES, Fold, Partition
+from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.ranged import RangeHistory
 
 
@@ -89,14 +90,14 @@ class Joined:
         found: list[Again] = []
         for group, fold in part.folds.items():
             before = self.fold.folds.get(group)
-            if _idle(fold) or self._take(group, before, fold, part.origin):
+            if _idle(fold) or self._take(group, before, fold):
                 continue
             found.append(Again(group, self._defect(group, before, fold)))
         if self.fold.went_on(part) > HOLES:
             self.over.add(("hole", None))
         return found
 
-    def _take(self, group: str, before: Fold | None, fold: Fold | None, origin: int) -> bool:
+    def _take(self, group: str, before: Fold | None, fold: Fold | None) -> bool:
         if before is not None:
             if not (isinstance(before, History) and isinstance(fold, RangeHistory)):
                 return False
@@ -108,7 +109,7 @@ class Joined:
             return True
         if isinstance(fold, Skipped) or (isinstance(fold, RangeHistory) and fold.mark is not None):
             return False
-        self.fold.folds[group] = fold.alone(origin) if isinstance(fold, RangeHistory) else fold
+        self.fold.folds[group] = fold.alone(self.fold.origin) if isinstance(fold, RangeHistory) else fold
         return True
 
     def of(self, groups: Iterable[str]) -> Partition:
@@ -122,9 +123,12 @@ class Joined:
     def finish(self) -> Iterator[tuple[str | None, list[Fact]]]:
         """What can be said only at the end of the log; and of defects what the fold itself has not come upon."""
         for group, facts in self.fold.finish():
-            told = {(fact.offset, fact.other) for fact in facts if fact.kind == "defect"}
-            more = [fact for fact in self._defects.get(group or "", ()) if (fact.offset, fact.other) not in told]
-            yield group, [*facts, *more]
+            yield group, [*facts, *self.unseen(group, facts)]
+
+    def unseen(self, group: str | None, ends: Iterable[Fact]) -> list[Fact]:
+        """The defects of a group that the fold, whose last facts are `ends`, has not come upon."""
+        told = {(fact.offset, fact.other) for fact in ends if fact.kind == "defect"}
+        return [fact for fact in self._defects.get(group or "", ()) if (fact.offset, fact.other) not in told]
 
     def _defect(self, group: str, before: Fold | None, fold: Fold | None) -> Fact | None:
         if not (isinstance(before, History) and isinstance(fold, RangeHistory) and fold.differs(before)):
@@ -135,6 +139,23 @@ class Joined:
         if fact not in known:
             known.append(fact)
         return fact
+
+
+def join(
+    parts: Sequence[int], state_of: Callable[[int], bytes], fold_again: Callable[[int, list[str], bytes], bytes]
+) -> Joined:
+    """Joins the ranges of a log partition, which are in order.
+
+    `state_of`   the state that a range came to
+    `fold_again` is given a range, the groups whose facts of it are not to be used, and the state of their folds before it; it
+                 folds these groups again over that range, and returns their state behind it
+    """
+    joined = Joined(thaw(state_of(parts[0])))
+    for part in parts[1:]:
+        groups = [again.group for again in joined.join(thaw(state_of(part)))]
+        if groups:
+            joined.again(thaw(fold_again(part, groups, freeze(joined.of(groups)))))
+    return joined
 
 
 def _idle(fold: Fold | None) -> bool:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from pares.spark.facts.base import SCHEMA, arrow_schema, batches
 from pares.spark.facts.claims import STEPS
 from pares.spark.facts.folding import HOLES
-from pares.spark.facts.frozen import freeze, thaw
-from pares.spark.facts.joined import Joined
+from pares.spark.facts.joined import Joined, join
 from pares.spark.facts.rows import PART
 from pares.spark.facts.tasks import STATE, Task, run
 
@@ -54,16 +53,16 @@ class _Folding:
 
     def joined(self, tasks: Sequence[Task]) -> Joined:
         """Of one log partition."""
-        joined = Joined(thaw(self.states.pop(tasks[0].part)))
-        for task in tasks[1:]:
-            groups = [again.group for again in joined.join(thaw(self.states.pop(task.part)))]
-            if groups:
-                self.not_used.append((task.part, groups))
-                frame = run(self.spark, [replace(task, part=0, state=freeze(joined.of(groups)))])
-                joined.again(thaw(_states(frame)[0]))
-                self.again.append(frame.where(f"kind <> '{STATE}'").selectExpr(*_columns(), f"{task.part} AS {PART}"))
-        parts = [task.part for task in tasks]
-        self.over += [(parts, kind, group) for kind, group in joined.over]
+        by_part = {task.part: task for task in tasks}
+
+        def again(part: int, groups: list[str], state: bytes) -> bytes:
+            self.not_used.append((part, groups))
+            frame = run(self.spark, [replace(by_part[part], part=0, state=state)])
+            self.again.append(frame.where(f"kind <> '{STATE}'").selectExpr(*_columns(), f"{part} AS {PART}"))
+            return _states(frame)[0]
+
+        joined = join(list(by_part), self.states.pop, again)
+        self.over += [(list(by_part), kind, group) for kind, group in joined.over]
         return joined
 
     def frame(self, ends: list[pa.RecordBatch]) -> DataFrame:

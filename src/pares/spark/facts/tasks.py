@@ -60,7 +60,7 @@ def perform(task: Task) -> Iterator[pa.RecordBatch]:
         seen = log.identity()
         if seen != task.identity:
             raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))
-        fold, rows = _begun(task, log), Rows(task.part)
+        fold, rows = begun(task, log), Rows(task.part)
         for entries in entries_of(log, task.partition, task.low, task.high):
             for group, facts in fold.feed(entries, rows):
                 if group is not None or not task.state:
@@ -70,7 +70,7 @@ def perform(task: Task) -> Iterator[pa.RecordBatch]:
         yield from rows.batches(least=1)
 
 
-def _begun(task: Task, log: Log) -> Partition:
+def begun(task: Task, log: Log) -> Partition:
     """The fold as it is at the first offset."""
     if task.state:
         return thaw(task.state)

@@ -97,7 +97,7 @@ class Telling:
             case PauseChanged():
                 add(Fact("paused" if change.on else "resumed", change.offset, at_ms, change.scope, other=change.by))
             case Began():
-                for role in list(self._open):
+                for role in sorted(self._open):
                     self._role(role, change.offset, at_ms)
 
     def _told(self, change: DidChanged, at_ms: int, cause: str | None = None) -> None:

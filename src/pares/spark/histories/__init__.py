@@ -5,6 +5,7 @@
     history.violations.show()
 
     task        a log partition's new entries, folded on from where the last batch ended, become files     (one task each)
+    spread      of a long partition, ranges are folded at once (a task each), and become the same files
     manifest    a batch is one file that names them; it is there whole or not at all, and follows the one before
     updating    plans a batch, has the tasks done, and commits it
     store       what a reader gets: the tables by what the manifests name, and what the audit makes of them

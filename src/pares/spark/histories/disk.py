@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 DRAFT = ".draft-"
-"""How the names of files begin that are being written."""
+"""How the names of files and folders begin that are no part of a history yet."""
 
 
 @contextmanager
@@ -28,6 +29,17 @@ def draft(folder: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+@contextmanager
+def scratch(root: Path) -> Iterator[Path]:
+    """A folder within `root` for what several tasks hand to each other; it is removed with all that is in it."""
+    _make(root)
+    folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put(draft: Path, place: Path) -> None:

@@ -47,12 +47,16 @@ class Sheet:
     def add(self, rows: Sequence[Row]) -> list[Row]:
         """Takes the rows that fit; returns the others, as rows of the quarantine."""
         batch, refused = fitting(self._table, rows)
+        self.append(batch)
+        return refused
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Takes rows that fit."""
         self._waiting.append(batch)
         self._count += batch.num_rows
         self._rows += batch.num_rows
         if self._count >= ROWS:
             self._write(whole=False)
-        return refused
 
     def close(self) -> File | None:
         """Puts the file in its place; None if there was no row."""

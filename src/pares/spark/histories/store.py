@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -87,11 +88,15 @@ class History:
         before = time.time() - older_than_s
         found = [path for table in TABLES for path in (self.path / table).glob("*") if path not in named]
         found += (self.path / "manifests").glob(f"{disk.DRAFT}*")
+        found += self.path.glob(f"{disk.DRAFT}*")
         old: list[Path] = []
         for path in sorted(found):
             with contextlib.suppress(FileNotFoundError):  # another one sweeps, too, or a writer has moved it
                 if path.stat().st_mtime < before:
-                    path.unlink()
+                    if path.is_dir():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
                     old.append(path)
         return old
 

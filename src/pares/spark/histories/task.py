@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from pares.core.errors import CapabilityError
 from pares.ledger.address import shown
 from pares.ledger.base import Log
@@ -20,43 +18,17 @@ from pares.spark.facts.frozen import OtherState, freeze, thaw
 from pares.spark.histories.columns import Row
 from pares.spark.histories.files import Sheet, read_whole
 from pares.spark.histories.manifest import Done, File
+from pares.spark.histories.pieces import TABLES
+from pares.spark.histories.plans import Plan, Result
+from pares.spark.histories.portions import portion
 from pares.spark.host.room import room
 from pares.spark.logs import open_to_read
-from pares.spark.source.columns import fact_rows, record_rows
-from pares.spark.source.ranges import Anomaly, look, lost, raise_for, replaced
+from pares.spark.source.columns import fact_rows
+from pares.spark.source.ranges import Anomaly, Look, look, lost, raise_for, replaced
 from pares.spark.source.reads import fold_from
 
 AGAIN: Final = "update again: a batch is in the history whole or not at all"
 """What to do when the disk was full."""
-_WRITTEN: Final = ("records", "facts", "quarantine")
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What a task is to do: offsets `low` to before `high` of one partition."""
-
-    root: str
-    url: str
-    client: dict[str, str]
-    batch: int
-    log: str
-    partition: int
-    low: int
-    high: int
-    world: str
-    """The file with the state of the fold at `low`; empty: there is none, and the fold begins with this range."""
-    since: int
-    """The batch with which the fold began that is gone on with."""
-    groups: list[str] | None
-    claims_in: int
-    error_ms: int
-
-
-class Result(Struct, frozen=True):
-    """What has been written."""
-
-    partition: int
-    done: Done
-    files: dict[str, list[File]]
 
 
 def perform(plan: Plan) -> Result:
@@ -69,46 +41,41 @@ def perform(plan: Plan) -> Result:
 def _perform(plan: Plan) -> Result:
     root = Path(plan.root)
     with open_to_read(plan.url, plan.client) as (log, _), ExitStack() as open_:
-        seen = look(log, [plan.partition])
-        if seen.identity != plan.log:
-            raise_for(replaced(seen, plan.log, plan.partition, plan.low))
+        same_log(plan, log)
         bus = log.url.endswith(f"#{BUS_TOPIC}")
-        fold, position = _begun(plan, log, bus=bus)
-        sheets = {name: open_.enter_context(Sheet(root, name, plan.batch, plan.partition)) for name in _WRITTEN}
+        fold, position = begun(plan, log, bus=bus)
+        sheets = {name: open_.enter_context(Sheet(root, name, plan.batch, plan.partition)) for name in TABLES}
         # A fold that begins anew tells all of it: the audit stands on what was told since then. The records are there.
         told = plan.low if plan.world else position
-        for entries, found in fold_from(log, fold, plan.partition, position, told, plan.high):
-            counted = {fact.offset: fact.counted for _, facts in found for fact in facts if fact.kind == "record"}
-            records = [
-                {**row, "batch": plan.batch, "counted": counted.get(row["offset"])}
-                for row in record_rows(plan.log, plan.partition, entries, bus=bus)
-                if row["offset"] >= plan.low and (plan.groups is None or row.get("group") in (None, *plan.groups))
-            ]
-            refused = sheets["records"].add(records)
-            facts = [
-                {**row, "batch": plan.batch}
-                for group, facts in found
-                for row in fact_rows(plan.log, plan.partition, group, facts)
-            ]
-            sheets["quarantine"].add(refused + sheets["facts"].add(facts))
-        _still_there(plan, log)
+        for entries, shares in fold_from(log, fold, plan.partition, position, told, plan.high):
+            rows = portion(plan, entries, shares, bus=bus)
+            sheets["records"].append(rows.records)
+            sheets["facts"].append(rows.facts)
+            sheets["quarantine"].add(rows.refused)
+        still_there(plan, log, plan.high)
         files = {name: [file] for name, sheet in sheets.items() if (file := sheet.close()) is not None}
-        return _ended(plan, root, fold, files)
+        return ended(plan, fold, files)
 
 
-def _still_there(plan: Plan, log: Log) -> None:
-    """What was read is what was planned: the log is no other one since, and has not ended before. A reading that comes to the
-    end of a log can't tell that by itself. Raises `LedgerRewound`."""
-    seen = look(log, [plan.partition])
-    if seen.identity != plan.log:
-        raise_for(replaced(seen, plan.log, plan.partition, plan.low))
-    if seen.places[plan.partition].end < plan.high:
-        anomaly = lost(seen, plan.partition, plan.high)
+def still_there(plan: Plan, log: Log, high: int) -> None:
+    """What was read up to `high` is what was planned: the log is no other one since, and has not ended before. A reading that
+    comes to the end of a log can't tell that by itself. Raises `LedgerRewound`."""
+    seen = same_log(plan, log)
+    if seen.places[plan.partition].end < high:
+        anomaly = lost(seen, plan.partition, high)
         assert anomaly is not None
         raise_for(anomaly)
 
 
-def _begun(plan: Plan, log: Log, *, bus: bool) -> tuple[Partition, int]:
+def same_log(plan: Plan, log: Log) -> Look:
+    """The log now. Raises `LedgerRewound` if it is another one than was planned for."""
+    seen = look(log, [plan.partition])
+    if seen.identity != plan.log:
+        raise_for(replaced(seen, plan.log, plan.partition, plan.low))
+    return seen
+
+
+def begun(plan: Plan, log: Log, *, bus: bool) -> tuple[Partition, int]:
     """The fold as it is at `low`, or where it begins, and its position."""
     if plan.world:
         try:
@@ -129,8 +96,11 @@ def _begun(plan: Plan, log: Log, *, bus: bool) -> tuple[Partition, int]:
     return fold, origin
 
 
-def _ended(plan: Plan, root: Path, fold: Partition, files: dict[str, list[File]]) -> Result:
+def ended(plan: Plan, fold: Partition, files: dict[str, list[File]]) -> Result:
+    """Writes where the fold stands, and what is said there; `files`: what was written on the way."""
+    root = Path(plan.root)
     where: Row = {"log": plan.log, "partition": plan.partition, "group": None, "batch": plan.batch}
+    fold.tidy()
     with Sheet(root, "worlds", plan.batch, plan.partition) as sheet:
         sheet.add([{**where, "offset": plan.high, "state": freeze(fold)}])
         world = sheet.close()

@@ -1,8 +1,8 @@
-"""One batch: planned by where the last one ended, done by a task for each partition of the log, and committed."""
+"""One batch: planned by where the last one ended, done by tasks (`spread`), and committed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
@@ -11,25 +11,23 @@ import msgspec
 
 from pares import __version__
 from pares.core.errors import ConfigError
+from pares.spark.histories import spread
 from pares.spark.histories.columns import Row
 from pares.spark.histories.files import Sheet
 from pares.spark.histories.manifest import Chain, Done, File, Manifest
-from pares.spark.histories.task import AGAIN, Plan, Result, perform
+from pares.spark.histories.plans import Plan, Result
+from pares.spark.histories.task import AGAIN, perform
 from pares.spark.host.room import room
 from pares.spark.logs import open_to_read
-from pares.spark.reading import as_raised
 from pares.spark.source import ranges
 from pares.spark.source.options import OnLoss
 from pares.spark.source.ranges import Anomaly, Look
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 SMALL: Final = 20_000
 """Up to so many entries are read and folded by this very process: Spark's workers take longer to start."""
-TASKS: Final = 256
-"""In so many tasks at the most: a log of more partitions has several of them in one. Each task tells the driver one row."""
 
 
 @dataclass(frozen=True)
@@ -174,31 +172,10 @@ def _before(
 
 
 def run(spark: SparkSession | None, plans: Sequence[Plan]) -> list[Result]:
-    """Has the plans done: here if there is little to read, else each by a task of Spark's."""
+    """Has the plans done: here if there is little to read, else by Spark's tasks."""
     if spark is None or sum(plan.high - plan.low for plan in plans) <= SMALL:
         return [perform(plan) for plan in plans]
-    many = min(len(plans), TASKS)
-    shares = [msgspec.msgpack.encode(plans[at::many]) for at in range(many)]
-
-    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as arrow
-
-        for batch in rows:
-            for at in batch.column(0).to_pylist():
-                given = msgspec.msgpack.decode(shares[at], type=list[Plan])
-                told = msgspec.msgpack.encode([perform(plan) for plan in given])
-                yield arrow.RecordBatch.from_pydict({"told": arrow.array([told], arrow.binary())})
-
-    # One row a partition of Spark's, so one task each: no shuffle decides who does what.
-    try:
-        answers = spark.range(0, many, 1, many).mapInArrow(work, "told binary").toArrow()  # type: ignore[arg-type]
-    except Exception as error:
-        raised = as_raised(error)
-        if raised is None:
-            raise
-        raise raised from None
-    told = [msgspec.msgpack.decode(one, type=list[Result]) for one in answers.column("told").to_pylist()]
-    return sorted((result for results in told for result in results), key=lambda result: result.partition)
+    return spread.done(spark, plans)
 
 
 def finished(root: Path, planned: Planned, results: Sequence[Result]) -> Manifest:

@@ -46,7 +46,8 @@ class LedgerReader(DataSourceReader):
                 self._missing(seen, missing, found)
                 low = first
             if options.table != "facts":
-                # A fold needs what comes before, and says things that have no offset.
+                # A fold needs what comes before, and says things that have no offset. A log partition is one task: ranges of
+                # it are held against each other once all are folded, and here their rows are gone by then (docs/history.md).
                 low, high = wanted.cut(low, high)
             step = max(1, -(-(high - low) // options.splits))
             found += [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
@@ -11,7 +13,7 @@ from pares.ledger.address import shown
 from pares.ledger.base import Entry, Log
 from pares.ledger.bus import BUS_TOPIC
 from pares.spark.facts.base import Fact
-from pares.spark.facts.folding import Partition
+from pares.spark.facts.folding import Partition, Share
 from pares.spark.logs import entries_of, open_to_read
 from pares.spark.source import columns
 from pares.spark.source.options import Options
@@ -56,25 +58,33 @@ def batches_of(task: InputPartition, options: Options, *, ends: bool) -> Iterato
 
 def fold_from(
     log: Log, fold: Partition, partition: int, position: int, low: int, high: int
-) -> Iterator[tuple[list[Entry], list[tuple[str | None, list[Fact]]]]]:
+) -> Iterator[tuple[list[Entry], list[Share]]]:
     """Folds what stands from `position` to before `high`, and gives what stands from `low` on, with the facts that follow from
     it. What comes before `low` is folded in silence."""
     for entries in entries_of(log, partition, position, low):
         for _ in fold.feed(entries):
             pass
-    for entries in in_portions(entries_of(log, partition, low, high), PORTION):
-        yield entries, list(fold.feed(entries))
+    for entries in in_portions(entries_of(log, partition, low, high), low, PORTION):
+        yield entries, list(fold.shares(entries))
 
 
-def in_portions(found: Iterable[list[Entry]], size: int) -> Iterator[list[Entry]]:
-    """The same entries, always so many at once. [the rows of two groups would stand in another order each time: how much a
-    broker gives at once is chance]"""
+def in_portions(found: Iterable[list[Entry]], low: int, size: int) -> Iterator[list[Entry]]:
+    """The same entries, those of `size` offsets at once, counted from `low`. [the rows of two groups would stand in another
+    order each time: how much a broker gives at once is chance. Counted by entries, a fold that begins in the middle would not
+    know where a portion ends: offsets may have holes]"""
     waiting: list[Entry] = []
+    end = low + size
     for entries in found:
-        waiting += entries
-        while len(waiting) >= size:
-            yield waiting[:size]
-            waiting = waiting[size:]
+        at = 0
+        while at < len(entries):
+            if entries[at].offset >= end:
+                if waiting:
+                    yield waiting
+                    waiting = []
+                end += ((entries[at].offset - end) // size + 1) * size
+            upto = bisect_left(entries, end, lo=at, key=attrgetter("offset"))
+            waiting += entries[at:upto]
+            at = upto
     if waiting:
         yield waiting
 
@@ -104,7 +114,7 @@ def _facts(
         known = made, origin
     fold, position = known
     for _, found in fold_from(log, fold, task.partition, position, task.low, task.high):
-        yield from found
+        yield from ((group, facts) for group, _, facts in found)
     if worlds is not None:
         worlds.keep(fold, task.high)
     if ends:
