@@ -42,6 +42,26 @@ def test_a_process_that_does_not_grow_is_left_alone_after_the_first_time(monkeyp
     assert len(process.tries) == 1
 
 
+def test_what_was_needed_once_is_not_left_to_it_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(monkeypatch, kept=100 * GROWN)
+    spare = Spare()
+    process.live(int(2 * REST), spare, grows=0)
+    process.kept = 150 * GROWN  # it is in the midst of catching up
+    for second in range(int(2 * REST), int(3 * REST)):
+        process.size = process.kept
+        if spare.due(second):
+            spare.gave()
+    process.kept = 100 * GROWN
+    tries = len(process.tries)
+    for second in range(int(3 * REST), int(7 * REST)):
+        if spare.due(second):
+            process.tries.append(second)
+            process.size = process.kept
+            spare.gave()
+    assert len(process.tries) == tries + 1
+    assert process.size == process.kept
+
+
 def test_where_nothing_comes_of_it_tries_become_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """It grows for reasons of its own."""
     process = Process(monkeypatch, kept=0)

@@ -44,7 +44,9 @@ class Spare:
     def __init__(self) -> None:
         self._rest = REST
         self._next: float | None = None
-        self._before = self._after = 0
+        self._before = 0
+        self._least: int | None = None
+        """How small it was after a try, once. [one in the midst of catching up leaves much; that is not what it needs]"""
 
     def due(self, now: float) -> bool:
         """Whether to give back now; then `gave` is called."""
@@ -52,9 +54,10 @@ class Spare:
             self._next = now + self._rest if self._next is None else self._next
             return False
         self._next, self._before = now + self._rest, private()
-        return self._before > self._after + GROWN
+        return self._least is None or self._before > self._least + GROWN
 
     def gave(self) -> None:
-        self._after = private()
-        little = self._before - self._after < GROWN // 2
+        after = private()
+        self._least = after if self._least is None else min(self._least, after)
+        little = self._before - after < GROWN // 2
         self._rest = min(2 * self._rest, MOST) if little else REST
