@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pares.spark.result import AuditResult
     from pares.spark.session import prestart
     from pares.spark.sinks.base import Sink
+    from pares.spark.sinks.delta import DeltaSink
     from pares.spark.sinks.extents import NotContiguous
     from pares.spark.sinks.parquet import ParquetSink
     from pares.spark.sinks.postgres import PostgresSink
@@ -34,6 +35,7 @@ __all__ = [
     "AuditResult",
     "Claimed",
     "Dataset",
+    "DeltaSink",
     "Guard",
     "History",
     "JavaHome",
@@ -65,6 +67,7 @@ _WHERE: Final = {
     "AuditResult": "result",
     "Claimed": "driving.work",
     "Dataset": "driving.claims",
+    "DeltaSink": "sinks.delta",
     "Guard": "driving.guard",
     "History": "histories",
     "JavaHome": "java",
