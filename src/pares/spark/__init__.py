@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pares.spark.sinks.base import Sink
     from pares.spark.sinks.delta import DeltaSink
     from pares.spark.sinks.extents import NotContiguous
+    from pares.spark.sinks.kafka import KafkaSink
     from pares.spark.sinks.parquet import ParquetSink
     from pares.spark.sinks.postgres import PostgresSink
     from pares.spark.sinks.sqlite import SqliteSink
@@ -39,6 +40,7 @@ __all__ = [
     "Guard",
     "History",
     "JavaHome",
+    "KafkaSink",
     "LedgerSource",
     "Manifest",
     "NotContiguous",
@@ -71,6 +73,7 @@ _WHERE: Final = {
     "Guard": "driving.guard",
     "History": "histories",
     "JavaHome": "java",
+    "KafkaSink": "sinks.kafka",
     "LedgerSource": "source",
     "Manifest": "histories",
     "NotContiguous": "sinks.extents",

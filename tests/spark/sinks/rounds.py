@@ -159,8 +159,13 @@ def served(to: str) -> Iterator[Callable[[str], str]]:
         with tempfile.TemporaryDirectory() as folder:
             yield lambda name: f"{folder}/{name}"
         return
-    from pares.dev import Postgres
+    from kafka_tools import new_topic
+    from pares.dev import Kafka, Postgres
 
+    if to == "kafka":
+        with Kafka() as broker:
+            yield lambda name: broker.topic_url(new_topic(broker))
+        return
     with Postgres() as server:
         yield lambda name: server.url
 
