@@ -1,5 +1,5 @@
 """`DeltaSink` and what is Delta's alone: other writers, old log files, columns, tables that ask for more. No Spark here, but in
-the last test."""
+the last tests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from rounds import play
 from sink_tools import PATIENCE, ROLE, Query, Rows, SteppedDelta, Steps, frame
 
 from pares.core.errors import CapabilityError, ConfigError, ParesError, Stale
+from pares.spark.driving.guard import guard
 from pares.spark.sinks import delta_log
 from pares.spark.sinks.base import Seat, deliver
 from pares.spark.sinks.delta import NOTES, DeltaSink
 from pares.spark.sinks.delta_log import DeltaLog
 from pares.spark.sinks.extents import StreamExtent
+from pares.testing import FakeMember
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -291,3 +293,28 @@ def test_rows_of_all_kinds_by_executors(spark: SparkSession, tmp_path: Path) -> 
     properties = CommitProperties(max_commit_retries=0)
     DeltaTable(str(tmp_path)).delete("id = 1", commit_properties=properties)
     assert not deliver(sink, df, HELD, FIRST), "what was published counts, whatever became of its rows"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_guarded_query_over_two_terms(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    sink, lines = made(tmp_path / "table", pa.field("line", pa.string())), list[str]()
+
+    def query() -> Any:
+        read = spark.readStream.format("text").load(str(tmp_path / "source")).selectExpr("value AS line")
+        return read.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+
+    with FakeMember(["r"]) as member:
+        for name in ("apples", "pears"):
+            lines.append(name)
+            (tmp_path / "source" / f"{name}.txt").write_text(f"{name}\n")
+            member.lead(ROLE)
+            with guard(member, ROLE, grace=None) as running:
+                running.start(query, sink)
+            member.fence(ROLE)
+            found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table()["line"].to_pylist()
+            assert sorted(found) == sorted(lines)
+    tokens = [one.token for one in sink.published(Seat(ROLE, 0, 0))]
+    assert len(set(tokens)) == 2
+    assert tokens == sorted(tokens)
