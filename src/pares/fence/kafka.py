@@ -83,6 +83,13 @@ class Transaction:
         with self._judged():
             writer.produce(topic, value, key, on_delivery, options)
 
+    def flush(self) -> None:
+        """Returns once the brokers have all that was written so far; its `on_delivery` has run by then. The transaction stays
+        open. Raises as `transaction` does at its end."""
+        writer = self._open()
+        with self._judged():
+            writer.flush()
+
     def send_offsets(self, positions: Sequence[TopicPartition], group_metadata: object) -> None:
         """Commits a consumer's positions with the transaction (`Consumer.position`, `Consumer.consumer_group_metadata`), so
         that what was read, and what was made of it, count together or not at all."""

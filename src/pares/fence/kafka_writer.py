@@ -155,6 +155,12 @@ class Writer:
 
     def commit(self) -> None:
         """Raises unless the transaction is committed."""
+        self.flush()
+        with self._errors("commit", sent=True):
+            self._producer.commit_transaction(self._patience)
+
+    def flush(self) -> None:
+        """Raises unless the brokers have all that the transaction has written."""
         with self._errors("write"):
             # First all that can fail without doubt.
             if not self._settled():
@@ -166,8 +172,6 @@ class Writer:
                 with self._errors(f"write to {topic}"):
                     self._producer.commit_transaction(self._patience)
             raise self._broke(error, f"write to {topic}")
-        with self._errors("commit", sent=True):
-            self._producer.commit_transaction(self._patience)
 
     def abort(self) -> bool:
         """Whether the transaction is surely over, and the writer good for another."""

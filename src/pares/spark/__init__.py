@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pares.spark.result import AuditResult
     from pares.spark.session import prestart
     from pares.spark.sinks.base import Sink
+    from pares.spark.sinks.delta import DeltaSink
     from pares.spark.sinks.extents import NotContiguous
+    from pares.spark.sinks.kafka import KafkaSink
     from pares.spark.sinks.parquet import ParquetSink
     from pares.spark.sinks.postgres import PostgresSink
     from pares.spark.sinks.sqlite import SqliteSink
@@ -34,9 +36,11 @@ __all__ = [
     "AuditResult",
     "Claimed",
     "Dataset",
+    "DeltaSink",
     "Guard",
     "History",
     "JavaHome",
+    "KafkaSink",
     "LedgerSource",
     "Manifest",
     "NotContiguous",
@@ -65,9 +69,11 @@ _WHERE: Final = {
     "AuditResult": "result",
     "Claimed": "driving.work",
     "Dataset": "driving.claims",
+    "DeltaSink": "sinks.delta",
     "Guard": "driving.guard",
     "History": "histories",
     "JavaHome": "java",
+    "KafkaSink": "sinks.kafka",
     "LedgerSource": "source",
     "Manifest": "histories",
     "NotContiguous": "sinks.extents",

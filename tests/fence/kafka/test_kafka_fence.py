@@ -48,6 +48,32 @@ def test_a_refused_term_harms_nobody(broker: Kafka, fence: KafkaFence, topic: st
     assert b"b7" in read(broker, topic)
 
 
+def test_what_was_flushed_is_with_the_brokers_and_not_committed(broker: Kafka, fence: KafkaFence, topic: str) -> None:
+    offsets: list[int | None] = []
+    term = Term("r", 0, 1)
+
+    def aborted() -> None:
+        with fence.transaction(term) as out:
+            out.produce(topic, b"f1", partition=0, on_delivery=lambda error, message: offsets.append(message.offset()))
+            out.flush()
+            assert len(offsets) == 1
+            assert offsets[0] is not None
+            assert b"f1" not in read(broker, topic)
+            raise ZeroDivisionError
+
+    def refused() -> None:
+        with fence.transaction(term) as out:
+            twin(fence, broker).check(Term("r", 0, 2))
+            out.produce(topic, b"f2", partition=0)
+            out.flush()
+
+    with pytest.raises(ZeroDivisionError):
+        aborted()
+    with pytest.raises(Stale):
+        refused()
+    assert not {b"f1", b"f2"} & set(read(broker, topic))
+
+
 def test_seats_and_groups_are_fenced_apart(broker: Kafka, topic: str) -> None:
     shared = name()
     plain, grouped = made(broker, shared), made(broker, shared, "g")

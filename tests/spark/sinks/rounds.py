@@ -1,10 +1,10 @@
-"""Kills and freezes of real processes that publish to a real PostgreSQL: by a sink, and by a job that is not guarded.
+"""Kills and freezes of real processes that publish to a real target: by a sink, and by a job that is not guarded.
 
-    python tests/spark/sinks/rounds.py --kills 40 --freezes 40
+    python tests/spark/sinks/rounds.py --kills 40 --freezes 40 --to delta
 
 Each process publishes batches as Spark has it: what a batch covers is fixed, it is published, and then noted in the checkpoint.
 In a round a process is killed at a random moment; or it is frozen, another one with a higher token goes on, and the frozen one
-wakes up. The rows of `PostgresSink` are those of each batch, once. The naive job inserts a batch in one transaction of its own.
+wakes up. The rows of a sink are those of each batch, once. The naive job inserts a batch in one transaction of its own.
 """
 
 from __future__ import annotations
@@ -19,21 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import psycopg
 from sink_tools import ROLE, frame
+from targets import TARGETS
 
 from pares.core.errors import Stale
-from pares.fence import SqlFence
 from pares.spark.sinks.base import Seat, deliver
 from pares.spark.sinks.extents import StreamExtent
-from pares.spark.sinks.postgres import PostgresSink
 
 SIZE = 200
-STALL = 1.0
 REFUSED = 3
 """What a process ends with that the fence has refused."""
 MOMENT = 0.03
@@ -45,14 +42,15 @@ class Result(NamedTuple):
     doubled: int
     lost: int
     refused: int
-    """Frozen processes that the fence has refused; the server has ended the transactions of the others."""
+    """Frozen processes that the fence has refused; a server has ended the transactions of the others."""
     took: list[float]
     """Seconds in which the process after a frozen one had started and published a batch."""
 
 
-def work(url: str, folder: Path, token: int, naive: bool) -> None:
+def work(to: str, url: str, folder: Path, token: int, naive: bool) -> None:
     """Until it is hit, or has published a batch when that is enough."""
-    sink, held = PostgresSink(url, "rows", fence=SqlFence(stall=STALL)), Seat(ROLE, 0, token)
+    target, held = TARGETS[to](url), Seat(ROLE, 0, token)
+    sink = target.sink()
     if not naive:
         sink.open(held)
     enough = False
@@ -62,7 +60,7 @@ def work(url: str, folder: Path, token: int, naive: bool) -> None:
         first, upto = number * SIZE, (number + 1) * SIZE
         print("begins", number, flush=True)
         if naive:
-            insert(url, first, upto)
+            target.insert(first, upto)
         else:
             deliver(
                 sink,
@@ -74,19 +72,10 @@ def work(url: str, folder: Path, token: int, naive: bool) -> None:
         print("published", number, flush=True)
 
 
-def insert(url: str, first: int, upto: int) -> None:
-    with (
-        psycopg.connect(url) as connection,
-        connection.cursor() as cursor,
-        cursor.copy("COPY rows (id) FROM STDIN") as copy,
-    ):
-        for id in range(first, upto):
-            copy.write_row((id,))
-
-
 @contextlib.contextmanager
-def started(url: str, folder: Path, token: int, naive: bool) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, __file__, "--worker", url, str(folder), str(token), "naive" if naive else "guarded"]
+def started(to: str, url: str, folder: Path, token: int, naive: bool) -> Iterator[subprocess.Popen[str]]:
+    kind = "naive" if naive else "guarded"
+    command = [sys.executable, __file__, "--worker", to, url, str(folder), str(token), kind]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         yield process
@@ -103,11 +92,10 @@ def until(process: subprocess.Popen[str], word: str) -> None:
     raise AssertionError(f"it ended without saying {word}: {process.wait()}")
 
 
-def play(url: str, kills: int, freezes: int, *, naive: bool, seed: int = 1) -> Result:
-    """Makes the table `rows` anew."""
-    with psycopg.connect(url) as connection:
-        connection.execute("DROP TABLE IF EXISTS rows, rows_staging, pares_fence, pares_fence_batches")
-        connection.execute("CREATE TABLE rows (id bigint NOT NULL)")
+def play(url: str, kills: int, freezes: int, *, naive: bool, seed: int = 1, to: str = "postgres") -> Result:
+    """Makes the target anew."""
+    target = TARGETS[to](url)
+    target.make()
     chance, token, took, refused = random.Random(seed), 0, list[float](), 0
     rounds = ["kill"] * kills + ["freeze"] * freezes
     chance.shuffle(rounds)
@@ -116,7 +104,7 @@ def play(url: str, kills: int, freezes: int, *, naive: bool, seed: int = 1) -> R
         (folder / "commits").mkdir()
         for what in rounds:
             token += 1
-            with started(url, folder, token, naive) as process:
+            with started(to, url, folder, token, naive) as process:
                 until(process, "begins")
                 time.sleep(chance.random() * MOMENT)
                 if what == "kill":
@@ -124,7 +112,7 @@ def play(url: str, kills: int, freezes: int, *, naive: bool, seed: int = 1) -> R
                 os.kill(process.pid, signal.SIGSTOP)
                 os.waitpid(process.pid, os.WUNTRACED)
                 token, began = token + 1, time.monotonic()
-                with started(url, folder, token, naive) as other:
+                with started(to, url, folder, token, naive) as other:
                     until(other, "published")
                     took.append(time.monotonic() - began)
                     os.kill(process.pid, signal.SIGCONT)
@@ -135,12 +123,11 @@ def play(url: str, kills: int, freezes: int, *, naive: bool, seed: int = 1) -> R
                         assert ended > 0, "it has failed"
                         refused += ended == REFUSED
         (folder / "enough").touch()
-        with started(url, folder, token + 1, naive) as process:
+        with started(to, url, folder, token + 1, naive) as process:
             process.communicate(timeout=60)
             assert process.returncode == 0
         batches = len(list((folder / "commits").iterdir()))
-    with psycopg.connect(url) as connection:
-        found = [row[0] for row in connection.execute("SELECT id FROM rows").fetchall()]
+    found = target.rows()
     expected = range(batches * SIZE)
     return Result(batches, len(found) - len(set(found)), len(set(expected) - set(found)), refused, took)
 
@@ -150,12 +137,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--freezes", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--to", choices=sorted(TARGETS), default="postgres")
     asked = parser.parse_args()
-    from pares.dev import Postgres
-
-    with Postgres() as server:
+    with served(asked.to) as url_of:
         for naive in (True, False):
-            found = play(server.url, asked.kills, asked.freezes, naive=naive, seed=asked.seed)
+            url = url_of("naive" if naive else "guarded")
+            found = play(url, asked.kills, asked.freezes, naive=naive, seed=asked.seed, to=asked.to)
             print(
                 f"{'naive' if naive else 'guarded'}: {asked.kills} kills, {asked.freezes} freezes, {found.batches} batches of "
                 f"{SIZE} rows: {found.doubled} rows doubled, {found.lost} lost, {found.refused} refused by the fence; after a "
@@ -165,11 +152,29 @@ def main() -> None:
             )
 
 
+@contextlib.contextmanager
+def served(to: str) -> Iterator[Callable[[str], str]]:
+    """What gives the target's `url` for a name, while its server runs."""
+    if to == "delta":
+        with tempfile.TemporaryDirectory() as folder:
+            yield lambda name: f"{folder}/{name}"
+        return
+    from kafka_tools import new_topic
+    from pares.dev import Kafka, Postgres
+
+    if to == "kafka":
+        with Kafka() as broker:
+            yield lambda name: broker.topic_url(new_topic(broker))
+        return
+    with Postgres() as server:
+        yield lambda name: server.url
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        _, _, url, folder, token, kind = sys.argv
+        _, _, to, url, folder, token, kind = sys.argv
         try:
-            work(url, Path(folder), int(token), kind == "naive")
+            work(to, url, Path(folder), int(token), kind == "naive")
         except Stale:
             sys.exit(REFUSED)
     else:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import delta_mutants as delta
 import pyarrow as pa
 import pytest
 import test_extents
 import test_sink_steps as steps
 from msgspec import Struct, structs, to_builtins
 
+from pares.core.errors import ParesError
 from pares.fence.base import Held
 from pares.fence.file import Commit, FileFence, FolderStore
 from pares.fence.sql import SqlFence
@@ -429,5 +431,35 @@ MUTANTS: Final = {
         _GONE,
         "parquet",
         _PUBLISHED,
+    ),
+    "delta-lower-token-commits": Broken(
+        "a commit of a Delta table follows one of a higher token", delta.lower_token_commits, _OVER, "delta", _PUBLISHED
+    ),
+    "delta-commits-behind-whatever-there-is": Broken(
+        "a batch that was judged by one version of a Delta table is committed behind another",
+        delta.commits_behind_whatever_there_is,
+        _FROZEN,
+        "delta",
+        ParesError,
+    ),
+    "delta-opened-without-a-commit": Broken(
+        "a term begins without a commit of its own to the Delta table",
+        delta.opened_without_a_commit,
+        _OVER,
+        "delta",
+        _PUBLISHED,
+    ),
+    "delta-fewer-rows-will-do": Broken(
+        "rows of a Delta table's new files are not compared with what the tasks have said",
+        delta.fewer_rows_will_do,
+        _GONE,
+        "delta",
+        _PUBLISHED,
+    ),
+    "delta-noted-beside-the-commit": Broken(
+        "which batch was the last is written down after the commit to the Delta table, and not by it",
+        delta.noted_beside_the_commit,
+        _KILLED,
+        "delta",
     ),
 }

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
 
 from pares.core.errors import Stale
 from pares.fence.file import FolderStore
 from pares.spark.sinks.base import Seat, Sink, Store, deliver
+from pares.spark.sinks.delta import DATA, NOTES, DeltaSink
+from pares.spark.sinks.delta_log import DeltaLog
 from pares.spark.sinks.extents import Extent, Published, StreamExtent
 from pares.spark.sinks.parquet import ParquetSink
 from pares.spark.sinks.sqlite import SqliteSink
@@ -156,6 +160,43 @@ class SteppedParquet(ParquetSink):
         return len(files - set(ParquetSink(self._folder).files(ROLE)))
 
 
+class SteppedLog(DeltaLog):
+    steps: Steps
+
+    def snapshot(self) -> DeltaTable:
+        self.steps.step()
+        return super().snapshot()
+
+    def commit(
+        self, table: DeltaTable, adds: list[AddAction], numbers: Mapping[str, int], info: str, fields: pa.Schema | None
+    ) -> bool:
+        self.steps.step()
+        done = super().commit(table, adds, numbers, info, fields)
+        self.steps.step()
+        return done
+
+
+class SteppedDelta(DeltaSink):
+    def __init__(self, folder: Path, steps: Steps) -> None:
+        if not DeltaTable.is_deltatable(str(folder)):
+            DeltaTable.create(str(folder), pa.schema([("id", pa.int64())]))
+        super().__init__(folder)
+        self._log, self._notes = SteppedLog(folder), SteppedStore(folder)
+        self._log.steps = self._notes.steps = steps
+
+    def rows(self) -> list[int]:
+        return sorted(id for file in self._files() for id in pq.read_table(file).column("id").to_pylist())
+
+    def leftovers(self) -> int:
+        """Files that no commit names, and notes but the one of each seat."""
+        files = {str(file) for file in (self.folder / DATA).glob("**/*.parquet")}
+        notes = [file for file in (self.folder / NOTES).glob("**/*") if file.is_file()]
+        return len(files - set(self._files())) + len(notes) - len({file.parent for file in notes})
+
+    def _files(self) -> list[str]:
+        return DeltaTable(str(self.folder)).file_uris()
+
+
 def _stepped(store: Store, steps: Steps) -> Store:
     def run(part: str, batches: Iterable[pa.RecordBatch]) -> int:
         steps.step()
@@ -166,7 +207,11 @@ def _stepped(store: Store, steps: Steps) -> Store:
     return run
 
 
-MAKE: dict[str, Callable[[Path, Steps], Any]] = {"sqlite": SteppedSqlite, "parquet": SteppedParquet}
+MAKE: dict[str, Callable[[Path, Steps], Any]] = {
+    "sqlite": SteppedSqlite,
+    "parquet": SteppedParquet,
+    "delta": SteppedDelta,
+}
 
 
 class Query:

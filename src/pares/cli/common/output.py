@@ -32,6 +32,7 @@ EXTRAS: Final = {
     "pyarrow": "spark",
     "numpy": "spark",
     "confluent_kafka": "kafka",
+    "deltalake": "delta",
     "nats": "nats",
     "psycopg": "postgres",
 }

@@ -113,8 +113,17 @@ def staged(df: DataFrame, held: Seat, extent: Extent, store: Store) -> Staged:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _part(batches, store)
 
+    found = collected(df, run, PART)
+    parts = tuple(sorted(row["part"] for row in found))
+    return Staged(held, extent, tuple(df.columns), parts, sum(row["rows"] for row in found))
+
+
+def collected(
+    df: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
+) -> list[Any]:
+    """The rows that `run` makes of each partition of `df`, by one action."""
     try:
-        found: list[Any] = df.mapInArrow(run, PART).collect()
+        return df.mapInArrow(run, schema).collect()
     except Exception as error:
         from pares.spark.reading import as_raised
 
@@ -122,8 +131,6 @@ def staged(df: DataFrame, held: Seat, extent: Extent, store: Store) -> Staged:
         if raised is None or raised is error:
             raise
         raise raised from error
-    parts = tuple(sorted(row["part"] for row in found))
-    return Staged(held, extent, tuple(df.columns), parts, sum(row["rows"] for row in found))
 
 
 def _part(batches: Iterator[pa.RecordBatch], store: Store) -> Iterator[pa.RecordBatch]:
