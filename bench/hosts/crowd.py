@@ -118,12 +118,13 @@ class Crowd:
                 return False
         return True
 
-    def listen(self, seconds: float) -> int:
-        """For so long; how much was told."""
-        end, count = time.monotonic() + seconds, 0
-        while (left := end - time.monotonic()) > 0:
-            count += self.next(left) is not None
-        return count
+    def listen(self, seconds: float) -> list[float]:
+        """For so long; after how many seconds something was told, each time."""
+        began, heard = time.monotonic(), list[float]()
+        while (left := began + seconds - time.monotonic()) > 0:
+            if self.next(left) is not None:
+                heard.append(time.monotonic() - began)
+        return heard
 
 
 def measured(troupe: Troupe, group: Group) -> Iterator[Row]:
@@ -172,9 +173,9 @@ def _calm(
     changes = crowd.listen(seconds)
     took = time.monotonic() - began
     used = [100 * (player.cpu() - was) / took / each for player, was in zip(players, before, strict=True)]
-    yield Row(
-        f"{what}: lost in {seconds / 60:.3g} minutes", f"{crowd.lost - lost} ({changes} changes)", "0", changes == 0
-    )
+    found = f"{crowd.lost - lost} ({len(changes)} changes"
+    found += f", from {changes[0]:.0f} to {changes[-1]:.0f} s)" if changes else ")"
+    yield Row(f"{what}: lost in {seconds / 60:.3g} minutes", found, "0", not changes)
     yield Row(f"{what}: processor of a member", spread(used, "% of a core", 3))
     now = [player.traffic() for player in players]
     if all(one.sent > 0 for one in now):  # else there is no server, or no system that can say
