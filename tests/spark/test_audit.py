@@ -18,7 +18,7 @@ from scribe import BASE, Scribe, story
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
-from pares.spark.audit import audit, audit_all
+from pares.spark.audit import audit, audit_all, warm_up
 from pares.spark.result import AuditResult
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ def _verdicts(result: AuditResult) -> Counter[str]:
 
 def _broken(result: AuditResult) -> list[str]:
     return [promise.promise for promise in result.promises if promise.verdict == "broken"]
+
+
+def test_the_audit_that_warms_a_session_up_succeeds(spark: SparkSession) -> None:
+    """`prestart` says nothing of one that fails."""
+    warm_up(spark)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.core.wire.records import VERSION, AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
+from pares.core.wire.records import AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
 from pares.ledger.base import Ledger
 from pares.ledger.bus import BUS_TOPIC, last_published
 from pares.ledger.registry import open as open_ledger
@@ -396,7 +396,7 @@ def warm_up(spark: SparkSession) -> None:
 
     For `session.prestart`.
     """
-    envelope: dict[str, Any] = {"v": VERSION, "g": "warm", "m": "a~0", "s": 0}
+    envelope: dict[str, Any] = {"v": 1, "g": "warm", "m": "a~0", "s": 0}  # the form of a genesis never changes
     records: list[AnyRecord] = [
         Genesis(**envelope, n=1, b=1, base=1),
         Join(**envelope, n=2, b=1, name="a", session=1000),
