@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -16,9 +17,13 @@ from kafka_tools import STEADY
 from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Kafka
 from pares.ledger import as_bus, window
+from pares.ledger.address import Options
 from pares.ledger.kafka import tail
 from pares.ledger.kafka.seek import Seeker
+from pares.ledger.kafka.settings import take
 from pares.ledger.kafka.tail import FRESH, WAIT_MS
+from pares.ledger.kafka.topic import Topics
+from pares.ledger.registry import parse
 
 
 def test_what_retention_took_is_a_gap(cluster: Cluster, topic: str) -> None:
@@ -46,6 +51,24 @@ def test_one_append_is_one_batch(cluster: Cluster, topic: str) -> None:
             assert offsets == list(range(offsets[0], offsets[0] + 3000))
     ledger.close()
     other.close()
+
+
+def test_asking_who_a_topic_is_leaves_nothing_behind(cluster: Cluster, topic: str) -> None:
+    """confluent-kafka keeps one reference to each id that it hands out."""
+
+    def ids() -> int:
+        gc.collect()
+        return sum(type(it).__name__ == "Uuid" for it in gc.get_objects())
+
+    opened(cluster, topic, timeout=PATIENT).close()
+    address = parse(f"kafka://{cluster.bootstrap}/{topic}")
+    topics = Topics(take(address, Options(address.url, address.query)), address.url)
+    topics.connect()
+    before = ids()
+    found = {topics.describe(topic) for _ in range(100)}
+    assert len(found) == 1
+    assert found != {None}
+    assert ids() <= before
 
 
 def test_looking_back_does_not_move_the_tail(cluster: Cluster, topic: str) -> None:

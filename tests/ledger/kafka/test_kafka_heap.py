@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 
 import pytest
 
 from pares.ledger.kafka.ahead import heap
 from pares.ledger.kafka.ahead.heap import GROWN, MOST, REST, Spare, give_back, private
+from pares.ledger.kafka.client import let_go_of_id
 
 
 class Process:
@@ -95,3 +97,25 @@ def test_what_was_freed_in_front_of_something_that_lives_comes_back() -> None:
     give_back()
     assert private() < before + (5 << 20)
     assert held
+
+
+class Described:
+    def __init__(self, topic_id: object) -> None:
+        self.topic_id = topic_id
+
+
+def test_only_a_reference_too_many_is_dropped() -> None:
+    described = Described(object())
+
+    def references() -> int:
+        return sys.getrefcount(described.topic_id)
+
+    usual = references()
+    let_go_of_id(described)
+    found = [references()]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(described.topic_id))
+    found.append(references())
+    for _ in range(3):
+        let_go_of_id(described)
+        found.append(references())
+    assert found == [usual, usual + 1, usual, usual, usual]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import sys
 from typing import Any
 
 from pares.core.errors import CapabilityError, ConfigError
@@ -31,3 +33,21 @@ def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
         raise ConfigError(
             f"{settings.url}: the Kafka client refuses its settings: {settings.scrubbed(text)}; correct options= or config="
         ) from None
+
+
+class _Plain:
+    def __init__(self, topic_id: Any) -> None:
+        self.topic_id = topic_id
+
+
+def let_go_of_id(described: Any) -> None:
+    """Drops the reference to a topic's id that confluent-kafka (seen in 2.16) takes when it describes the topic, and never
+    gives back. [100 bytes each time: four times a second that is 35 MB a day]
+
+    `described` is known to this thread alone. It is compared with what is held in the same way, so of a client that takes no
+    such reference none is dropped.
+    """
+    plain = _Plain(object())
+    usual, found = sys.getrefcount(plain.topic_id), sys.getrefcount(described.topic_id)
+    if found == usual + 1:
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(described.topic_id))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.client_options import CONNECT, TIMEOUT
 from pares.ledger.kafka.append import LARGEST
-from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.client import client_module, let_go_of_id, new_client
 from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOPIC_ALREADY_EXISTS, credentials_refused, unavailable
 from pares.ledger.kafka.seek import IDLE
 from pares.ledger.kafka.settings import Settings, log
@@ -177,7 +177,9 @@ class Topics:
         parts: list[Any] = found.partitions
         led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
         replicas = min((len(part.replicas) for part in parts), default=0)
-        return Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
+        topic = Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
+        let_go_of_id(found)
+        return topic
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Where these partitions end for readers of committed records, by one request to each broker that leads some of them.
