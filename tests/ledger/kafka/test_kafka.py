@@ -69,6 +69,7 @@ def test_asking_who_a_topic_is_leaves_nothing_behind(cluster: Cluster, topic: st
     assert len(found) == 1
     assert found != {None}
     assert ids() <= before
+    topics.close()
 
 
 def test_looking_back_does_not_move_the_tail(cluster: Cluster, topic: str) -> None:
