@@ -64,6 +64,26 @@ def test_what_was_needed_once_is_not_left_to_it_for_good(monkeypatch: pytest.Mon
     assert process.size == process.kept
 
 
+def test_it_is_tried_again_soon_when_something_has_come_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it had become seldom."""
+    process = Process(monkeypatch, kept=0)
+    spare = Spare()
+    for second in range(2000):
+        process.size = process.kept = second * GROWN
+        if spare.due(second):
+            process.tries.append(second)
+            spare.gave()
+    assert process.tries[-1] - process.tries[-2] == MOST
+    process.tries.clear()
+    for second in range(2000, 3000):
+        process.size += GROWN
+        if spare.due(second):
+            process.tries.append(second)
+            process.size = process.kept
+            spare.gave()
+    assert process.tries[1] - process.tries[0] == REST
+
+
 def test_where_nothing_comes_of_it_tries_become_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """It grows for reasons of its own."""
     process = Process(monkeypatch, kept=0)

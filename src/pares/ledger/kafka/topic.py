@@ -177,9 +177,9 @@ class Topics:
         parts: list[Any] = found.partitions
         led = bool(parts) and all(part.leader is not None and part.leader.id >= 0 for part in parts)
         replicas = min((len(part.replicas) for part in parts), default=0)
-        topic = Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
+        described = Topic(f"kafka:{self.cluster}:{found.topic_id}", len(parts), replicas, led)
         let_go_of_id(found)
-        return topic
+        return described
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Where these partitions end for readers of committed records, by one request to each broker that leads some of them.

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from typing import Any, Final
 
 GROWN: Final = 2 << 20
 """Bytes by which a process has to have grown before it is worth a try."""
 REST: Final = 20.0
 """Seconds between two tries at least: each looks through all that the process has freed."""
+LATELY: Final = 4
+"""Tries of which it is remembered what came of them."""
 MOST: Final = 320.0
 """And at the most: after a try of which little came they are twice as many. [a process that grows for its own reasons]"""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -43,21 +46,22 @@ class Spare:
 
     def __init__(self) -> None:
         self._rest = REST
-        self._next: float | None = None
+        self._tried: float | None = None
+        """When it looked last whether to try."""
         self._before = 0
-        self._least: int | None = None
-        """How small it was after a try, once. [one in the midst of catching up leaves much; that is not what it needs]"""
+        self._after: deque[int] = deque(maxlen=LATELY)
+        """How large it was after each of the last tries. [one in the midst of catching up leaves much; what a process needs
+        grows, too]"""
 
     def due(self, now: float) -> bool:
         """Whether to give back now; then `gave` is called."""
-        if self._next is None or now < self._next:
-            self._next = now + self._rest if self._next is None else self._next
+        if self._tried is None or now < self._tried + self._rest:
+            self._tried = now if self._tried is None else self._tried
             return False
-        self._next, self._before = now + self._rest, private()
-        return self._least is None or self._before > self._least + GROWN
+        self._tried, self._before = now, private()
+        return not self._after or self._before > min(self._after) + GROWN
 
     def gave(self) -> None:
-        after = private()
-        self._least = after if self._least is None else min(self._least, after)
-        little = self._before - after < GROWN // 2
+        self._after.append(private())
+        little = self._before - self._after[-1] < GROWN // 2
         self._rest = min(2 * self._rest, MOST) if little else REST
