@@ -253,3 +253,31 @@ class Query:
         tokens = [one.token for one in published]
         assert tokens == sorted(tokens)
         assert sink.leftovers() == 0
+
+
+def publish_one_batch_twice(
+    make: Callable[[Path, Steps], Any], place: Path, held: Seat, extent: Extent, *, points: int
+) -> None:
+    """Two publish a batch of one term: before each step of one of them, up to so many, the other one publishes it."""
+    raced = 0
+    for point in range(points):
+        folder = place / f"at-{point}"
+        other = make(folder, Steps())
+        other.open(held)
+        mine, theirs = (other.stage(frame(range(4)), held, extent) for _ in range(2))
+        steps, found = Steps(point, freeze=True), list[bool]()
+        slow = make(folder, steps)
+        thread = threading.Thread(target=lambda slow=slow, mine=mine, found=found: found.append(slow.publish(mine)))
+        thread.start()
+        while not steps.frozen.wait(0.01) and thread.is_alive():
+            pass
+        first = other.publish(theirs)
+        raced += first
+        steps.thaw()
+        thread.join(PATIENCE)
+        assert found == [not first], "one of them is told that it has published"
+        assert other.rows() == [0, 1, 2, 3], f"before step {point}"
+        assert len(other.published(held)) == 1
+        if steps.taken <= point:
+            break
+    assert raced > 2, "the other one was first, and this one has seen it at its commit"

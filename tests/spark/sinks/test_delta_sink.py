@@ -3,7 +3,6 @@ the last tests."""
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from full_disk import files_of_at_most
 from rounds import play
-from sink_tools import PATIENCE, ROLE, Query, Rows, SteppedDelta, Steps, frame
+from sink_tools import ROLE, Query, Rows, SteppedDelta, Steps, frame, publish_one_batch_twice
 
 from pares.core.errors import CapabilityError, ConfigError, ParesError, Stale
 from pares.spark.driving.guard import guard
@@ -45,28 +44,7 @@ def one_row(row: dict[str, Any], schema: pa.Schema | None = None) -> Any:
 
 def test_two_that_publish_a_batch_of_one_term_at_the_same_time_publish_it_once(tmp_path: Path) -> None:
     """As when a query was started twice: the other one publishes before any step of this one's publishing."""
-    raced = 0
-    for point in range(20):
-        folder = tmp_path / f"at-{point}"
-        other = SteppedDelta(folder, Steps())
-        other.open(HELD)
-        mine, theirs = (other.stage(frame(range(4)), HELD, FIRST) for _ in range(2))
-        steps, found = Steps(point, freeze=True), list[bool]()
-        slow = SteppedDelta(folder, steps)
-        thread = threading.Thread(target=lambda slow=slow, mine=mine, found=found: found.append(slow.publish(mine)))
-        thread.start()
-        while not steps.frozen.wait(0.01) and thread.is_alive():
-            pass
-        first = other.publish(theirs)
-        raced += first
-        steps.thaw()
-        thread.join(PATIENCE)
-        assert found == [not first], "one of them is told that it has published"
-        assert other.rows() == [0, 1, 2, 3], f"before step {point}"
-        assert len(other.published(HELD)) == 1
-        if steps.taken <= point:
-            break
-    assert raced > 2, "the other one was first, and this one has seen it at its commit"
+    publish_one_batch_twice(SteppedDelta, tmp_path, HELD, FIRST, points=20)
 
 
 def test_others_may_write_to_the_table_between_any_two_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

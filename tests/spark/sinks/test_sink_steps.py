@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from sink_tools import MAKE, PATIENCE, ROLE, Query, Steps, frame
+from sink_tools import MAKE, PATIENCE, ROLE, Query, Steps, frame, publish_one_batch_twice
 
 from pares.core.errors import Stale
 from pares.spark.sinks.base import Incomplete, Seat, Staged, deliver
@@ -163,28 +163,7 @@ def test_a_batch_that_leaves_a_hole_is_refused_with_its_rows(kind: str, place: P
 
 def test_two_that_publish_a_batch_of_one_term_at_the_same_time_publish_it_once(place: Path) -> None:
     """As when a query was started twice: the other one publishes before any step of this one's publishing."""
-    held, extent, raced = Seat(ROLE, 0, 1), StreamExtent("q", 0, None, "4"), 0
-    for point in range(50):
-        folder = place / f"at-{point}"
-        other = MAKE["parquet"](folder, Steps())
-        other.open(held)
-        mine, theirs = (other.stage(frame(range(4)), held, extent) for _ in range(2))
-        steps, found = Steps(point, freeze=True), list[bool]()
-        slow = MAKE["parquet"](folder, steps)
-        thread = threading.Thread(target=lambda slow=slow, mine=mine, found=found: found.append(slow.publish(mine)))
-        thread.start()
-        while not steps.frozen.wait(0.01) and thread.is_alive():
-            pass
-        first = other.publish(theirs)
-        raced += first
-        steps.thaw()
-        thread.join(PATIENCE)
-        assert found == [not first], "one of them is told that it has published"
-        assert other.rows() == [0, 1, 2, 3], f"before step {point}"
-        assert len(other.published(held)) == 1
-        if steps.taken <= point:
-            break
-    assert raced > 2, "the other one was first, and this one has seen it at its commit"
+    publish_one_batch_twice(MAKE["parquet"], place, Seat(ROLE, 0, 1), StreamExtent("q", 0, None, "4"), points=50)
 
 
 def test_a_batch_without_rows_counts(kind: str, place: Path) -> None:

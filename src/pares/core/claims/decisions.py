@@ -60,7 +60,7 @@ class Moves(Outlook):
         most = self._at_most(world, now)
         if most == 0:
             return []
-        self._room = self._fair(world) - len(self._tenures.by_seat)
+        self._room = self._fair(world) - len(self._tenures.by_seat) if self._free or self._silent else 0
         found = self._takes_free(world, me, now, most) if self._free else []
         silent = [world.members[id] for id in world.held if id in self._silent] if self._silent else []
         # In a large group: those that have outlived all of them. [where hundreds are late, all seats are placed for each]

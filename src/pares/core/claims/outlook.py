@@ -100,9 +100,9 @@ class Outlook:
 
     def wanted_by_some(self, world: World, now: int) -> bool:
         """Whether some free seat has a member that it could go to."""
-        if self._free and self._targets.has_some(world, self.alive):
-            return True
-        return any(map(self.target(world, now).get, self._free)) if self._free else False
+        if not self._free:
+            return False
+        return self._targets.has_some(world, self.alive) or any(map(self.target(world, now).get, self._free))
 
     def others(self, world: World, now: int) -> Target:
         """Placement without this member, among those known to live: to whom it may hand things over (R6)."""

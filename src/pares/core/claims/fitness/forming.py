@@ -33,7 +33,6 @@ class Forming:
 
     def __init__(self, me: str, session_ms: int, watches: Stopwatches) -> None:
         self._me = me
-        self._session_ms = session_ms
         self._session = session_ms * MS
         self._watches = watches
         self._turn_at: int | None = None
@@ -61,6 +60,6 @@ class Forming:
             self._since = None
         if self._turn_at is None:
             unled = sum(not world.seats[seat].token for seat in free)
-            mine, most = first_ns(self._me, alive, unled, self._session_ms)
+            mine, most = first_ns(self._me, alive, unled, self._session // MS)
             self._turn_at, self.all_at = now + mine, now + most
         return self._turn_at
