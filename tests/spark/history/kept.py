@@ -12,6 +12,7 @@ from scribe import Entries, Scribe
 from pares.ledger import open as open_ledger
 from pares.spark.facts.folding import Partition
 from pares.spark.histories import History, judging, manifest
+from pares.spark.histories.delta import LOG
 
 
 def saved(log: Scribe, path: Path, upto: int | None = None) -> str:
@@ -32,6 +33,11 @@ def rows(of: History, table: str) -> list[dict[str, Any]]:
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def stored(of: History) -> dict[str, bytes]:
+    """All files but those of Delta's own logs, which have times in them."""
+    return {path: content for path, content in bytes_of(of.path).items() if LOG not in path}
 
 
 def judged(of: History) -> list[str]:

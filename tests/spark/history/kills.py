@@ -1,6 +1,6 @@
 """Updates of a history that are killed by SIGKILL at a random moment, and done again: the tables are as if nothing had been.
 
-    python -m tests.spark.history.kills [--rounds N] [--seed N]
+    python -m tests.spark.history.kills [--rounds N] [--seed N] [--format parquet|delta]
 
 plays as many rounds as are asked for (200), says where kills struck, and ends with 1 if a table was ever torn, or other than
 without a kill. `test_batches` stops an update before each of its calls to the system; here nothing is chosen, and with the
@@ -22,15 +22,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, get_args
 
 HERE: Final = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from kept import bytes_of, rows, saved  # noqa: E402
+from kept import rows, saved, stored  # noqa: E402
 from scribe import story  # noqa: E402
 
 from pares.spark.histories import columns, history  # noqa: E402
+from pares.spark.histories.delta import Format  # noqa: E402
 
 # Imports once what an update needs, and makes a process of its own for each: an interpreter's start would take longer than what
 # is to be killed. Nothing has run by then that would have started a thread.
@@ -90,16 +91,16 @@ def nursery() -> Iterator[Nursery]:
             process.kill()
 
 
-def play(count: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
+def play(count: int, seed: int, folder: Path, format: Format = "parquet") -> tuple[Counter[str], list[str]]:
     """How often kills struck where, and what was wrong."""
     dice = random.Random(seed)
     url = saved(story(3, roles=8, steps=500), folder / "l.db")
-    begun, straight = history(None, folder / "begun"), history(None, folder / "straight")
+    begun, straight = (history(None, folder / name, format=format) for name in ("begun", "straight"))
     first = begun.update(url, max_records=300)
     assert first is not None
     shutil.copytree(begun.path, straight.path)
     straight.update(url)
-    expected, before = bytes_of(straight.path), bytes_of(begun.path)
+    expected, before = stored(straight), stored(begun)
     whole = [{name: rows(of, name) for name in columns.TABLES} for of in (begun, straight)]
     struck, wrong = Counter[str](), list[str]()
     with nursery() as hands:
@@ -113,13 +114,13 @@ def play(count: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
             said = hands.update(kept.path, url, dice.random() * span)
             # So that few kills come too late, on a machine that is faster or slower by now.
             span *= 1.05 if said == "killed" else 0.8
-            found = bytes_of(kept.path)
+            found = stored(kept)
             struck[_where(said, found, before, expected)] += 1
             if {name: rows(kept, name) for name in columns.TABLES} not in whole:
                 wrong.append(f"round {number}: a table is neither as before nor as after the batch")
             kept.update(url)
             kept.sweep(older_than_s=-1)
-            if kept.check() or bytes_of(kept.path) != expected:
+            if kept.check() or stored(kept) != expected:
                 wrong.append(f"round {number}: done again, the history is another one: {kept.check()}")
             shutil.rmtree(kept.path)
     return struck, wrong
@@ -140,9 +141,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
+    parser.add_argument("--format", choices=get_args(Format), default="parquet")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pares-kills-") as folder:
-        struck, wrong = play(asked.rounds, asked.seed, Path(folder))
+        struck, wrong = play(asked.rounds, asked.seed, Path(folder), asked.format)
     for where, often in struck.most_common():
         print(f"{often:6} {where}")
     print(

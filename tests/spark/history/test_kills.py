@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from tests.spark.history.kills import play
 
+from pares.spark.histories.delta import Format
+
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
 
-def test_killed_at_a_random_moment_and_done_again_the_tables_are_the_same(tmp_path: Path) -> None:
-    struck, wrong = play(12, 1, tmp_path)
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_killed_at_a_random_moment_and_done_again_the_tables_are_the_same(tmp_path: Path, format: Format) -> None:
+    struck, wrong = play(12, 1, tmp_path, format)
     assert wrong == []
     assert sum(struck.values()) == 12
     assert not [said for said in struck if said.startswith("ended") and said != "ended 0"]

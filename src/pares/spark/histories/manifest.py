@@ -102,6 +102,10 @@ class Chain:
                 return found
         return None
 
+    def between(self, low: int, high: int) -> list[Manifest]:
+        """The batches from `low` to `high`, both of which are there."""
+        return [self._one(number) for number in range(low, high + 1)]
+
     def check(self, manifest: Manifest, before: Manifest | None) -> None:
         """Raises `ConfigError` for a batch that does not follow `before`, and `Stale` for a lower token."""
         if before is not None and manifest.token < before.token:

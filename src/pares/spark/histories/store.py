@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import CapabilityError, ConfigError
-from pares.spark.histories import disk
+from pares.spark.histories import delta, disk
 from pares.spark.histories.columns import TABLES
+from pares.spark.histories.delta import Format
 from pares.spark.histories.files import is_whole, partition_of
 from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.rates import Use, rates, used
+from pares.spark.histories.task import AGAIN
 from pares.spark.histories.updating import Order, update
+from pares.spark.host.room import room
 from pares.spark.session import frame_of
 from pares.spark.source.options import OnLoss
 
@@ -41,9 +44,11 @@ _DAY_S: Final = 86_400.0
 class History:
     """The tables of the history in a folder. A frame has what was committed when it was asked for."""
 
-    def __init__(self, spark: SparkSession | None, path: str | Path) -> None:
+    def __init__(self, spark: SparkSession | None, path: str | Path, format: Format | None = None) -> None:
         self._spark = spark
         self.path = Path(path).resolve()
+        self.format: Final[Format] = delta.checked(self.path, format)
+        """`delta`: each stored table but `worlds` is a table of Delta Lake, too."""
         self._chain = Chain(self.path)
         self._judging: Judging | None = None
 
@@ -79,7 +84,13 @@ class History:
         another writer was faster, `ConfigError` for a history of other groups, and what reading a ledger raises.
         """
         order = Order(url, groups, partitions, token, max_records, on_loss, dict(options or {}), clock_error_ms)
-        return update(self._spark, self.path, order)
+        if self.format == "parquet":
+            return update(self._spark, self.path, order)
+        with room(self.path, AGAIN):
+            delta.begin(self.path)
+            made = update(self._spark, self.path, order)
+            delta.publish(self.path, self._chain)
+        return made
 
     def sweep(self, older_than_s: float = _DAY_S) -> list[Path]:
         """Removes what writers have left that were stopped before they committed, if it is older than that; returns it. A
@@ -87,6 +98,7 @@ class History:
         named = {self.path / file.path for batch in self._chain.read() for of in batch.files.values() for file in of}
         before = time.time() - older_than_s
         found = [path for table in TABLES for path in (self.path / table).glob("*") if path not in named]
+        found = [path for path in found if path.name != delta.LOG]
         found += (self.path / "manifests").glob(f"{disk.DRAFT}*")
         found += self.path.glob(f"{disk.DRAFT}*")
         old: list[Path] = []
@@ -109,13 +121,15 @@ class History:
 
     def check(self) -> list[str]:
         """What is wrong with the files, in words; nothing if each is there as it was written. Reads all of them."""
-        return [
+        batches = self._chain.read()
+        wrong = [
             f"batch {batch.batch}: {file.path} is missing, or is not as it was written"
-            for batch in self._chain.read()
+            for batch in batches
             for files in batch.files.values()
             for file in files
             if not is_whole(self.path, file)
         ]
+        return wrong + (delta.check(self.path, batches) if self.format == "delta" and batches else [])
 
     def table(self, name: str) -> DataFrame:
         """A table: stored (`columns.TABLES`), of the manifests (`batches`, `lineage`), or made by the audit of the newest log
@@ -275,9 +289,15 @@ def _lineage_rows(batches: Sequence[Manifest]) -> list[dict[str, Any]]:
     return rows
 
 
-def history(spark: SparkSession | None, path: str | Path) -> History:
+def history(spark: SparkSession | None, path: str | Path, *, format: Format | None = None) -> History:
     """The history in the folder `path`, which need not be there yet.
 
-    `spark`: None for a history that is only updated, by this very process; its tables need Spark.
+    `spark`  None for a history that is only updated, by this very process; its tables need Spark
+    `format` `parquet`: files that the history's own manifests name; `delta`: these are tables of Delta Lake, too, which other
+             engines read in their folders, `path/records` and so on. None: what is there, and Parquet for a new one. A history
+             of Parquet that is asked for as `delta` becomes one with its next update
+
+    Raises `ConfigError` for another format, and for `parquet` where there are tables of Delta; `CapabilityError` for `delta`
+    without deltalake, which the extra `delta` brings.
     """
-    return History(spark, path)
+    return History(spark, path, format)

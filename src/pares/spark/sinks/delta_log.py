@@ -76,6 +76,24 @@ class DeltaLog:
         _check(table, self.folder)
         return table
 
+    def create(self, fields: pa.Schema, settings: Mapping[str, str]) -> None:
+        """Makes a table without rows, unless another one has just made it. Raises what delta-rs raises."""
+        from deltalake import CommitProperties, DeltaTable, Schema
+        from deltalake.exceptions import DeltaError
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place, name = str(self.folder), self.folder.name
+        # Of two that make it at once, delta-rs has the later one try again, and make it over the first one's.
+        once = CommitProperties(max_commit_retries=0)
+        try:
+            schema = Schema.from_arrow(fields)
+            DeltaTable.create(place, schema, "error", name=name, configuration=settings, commit_properties=once)
+        except DeltaError:
+            if not DeltaTable.is_deltatable(place):
+                raise
+        except Exception as error:
+            raise _of_the_system(error) from error
+
     def commit(
         self, table: DeltaTable, adds: list[AddAction], numbers: Mapping[str, int], info: str, fields: pa.Schema | None
     ) -> bool:
