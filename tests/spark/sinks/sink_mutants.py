@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import delta_mutants as delta
+import manifest_mutants as files
 import pyarrow as pa
 import pytest
 import test_extents
 import test_sink_steps as steps
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct
 
 from pares.core.errors import ParesError
 from pares.fence.base import Held
-from pares.fence.file import Commit, FileFence, FolderStore
+from pares.fence.file import FileFence
 from pares.fence.sql import SqlFence
 from pares.sim.mutant import Patch
-from pares.spark.sinks import base, parquet
+from pares.spark.sinks import base
 from pares.spark.sinks.base import Incomplete, Seat, Staged, Store
-from pares.spark.sinks.extents import NotContiguous, OffsetExtent, Published, StreamExtent
-from pares.spark.sinks.parquet import ParquetSink
+from pares.spark.sinks.extents import NotContiguous, OffsetExtent, StreamExtent
 from pares.spark.sinks.sql import SqlSink
 
 # pyright: reportPrivateUsage=false
@@ -229,88 +228,6 @@ def _forgets_in_a_term_that_is_over() -> list[Patch]:
     return [(SqlSink, "forget", forgets)]
 
 
-# Publishing by manifests --------------------------------------------------------------------------------------------
-
-
-def _manifest_is_replaced() -> list[Patch]:
-    def replaces(self: FolderStore, name: str, content: bytes) -> bool:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return True
-
-    return [(FolderStore, "create", replaces)]
-
-
-def _manifest_is_written_after_a_look() -> list[Patch]:
-    """That it is missing and that it is made are two steps."""
-
-    def looks(self: FolderStore, name: str, content: bytes) -> bool:
-        if self.read(name) is not None:
-            return False
-        self.read(name)  # a moment passes
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return True
-
-    return [(FolderStore, "create", looks)]
-
-
-def _judged_by_an_older_manifest() -> list[Patch]:
-    def after_any(
-        self: FileFence, newest: Commit | None, term: Held, payload: Any = None, *, files: Iterable[Path] = ()
-    ) -> Commit:
-        return self.commit(term, payload, files=files)
-
-    return [(FileFence, "commit_after", after_any)]
-
-
-def _lower_token_commits() -> list[Patch]:
-    """Neither the sink nor the fence compares tokens."""
-    after = FileFence._commit_after
-
-    def commits(self: FileFence, newest: Commit | None, term: Held, payload: Any, named: Any) -> Commit | None:
-        seen = newest and structs.replace(newest, token=min(newest.token, term.token))
-        return after(self, seen, term, payload, named)
-
-    def publishes(self: ParquetSink, staged: Staged, files: list[Path]) -> bool:
-        newest = self.fence.last(*staged.held[:2])
-        last = parquet._last(newest)
-        if not base.follows(staged.extent, last):
-            return False
-        new = Published(0 if last is None else last.number + 1, staged.held.token, staged.extent, staged.rows, 0)
-        payload = {"last": to_builtins(new), "new": True}
-        return self.fence.commit_after(newest, staged.held, payload, files=files) is not None
-
-    return [(FileFence, "_commit_after", commits), (ParquetSink, "_publish", publishes)]
-
-
-def _opened_without_a_manifest() -> list[Patch]:
-    return [(ParquetSink, "open", lambda self, held: self.fence.sweep(held.role, held.seat))]
-
-
-def _opened_with_an_empty_manifest() -> list[Patch]:
-    """The newest manifest does not say which batch was the last."""
-    return [(ParquetSink, "open", lambda self, held: self.forget(held))]
-
-
-def _read_from_the_folder() -> list[Patch]:
-    def lists(self: ParquetSink, role: str, seat: int = 0) -> list[str]:
-        return sorted(map(str, (self.fence.place(role, seat) / "data").glob("*/*.parquet")))
-
-    return [(ParquetSink, "files", lists)]
-
-
-def _fewer_rows_of_files_will_do() -> list[Patch]:
-    publish = ParquetSink._publish
-
-    def uncounted(self: ParquetSink, staged: Staged, files: list[Path]) -> bool:
-        return publish(self, staged._replace(rows=sum(map(parquet._rows, files))), files)
-
-    return [(ParquetSink, "_publish", uncounted)]
-
-
 _KILLED: Final = steps.test_a_driver_killed_before_any_step_is_followed_by_one_that_loses_and_doubles_nothing
 _FROZEN: Final = steps.test_a_driver_frozen_before_any_step_is_refused_when_it_wakes_up
 _LEFT: Final = steps.test_what_an_attempt_left_that_no_task_named_is_not_published
@@ -404,30 +321,34 @@ MUTANTS: Final = {
         "a term that is over may let the sink forget", _forgets_in_a_term_that_is_over, _OVER, "sqlite", _PUBLISHED
     ),
     "manifest-is-replaced": Broken(
-        "a manifest is written over one of its number", _manifest_is_replaced, _FROZEN, "parquet", FileNotFoundError
+        "a manifest is written over one of its number",
+        files.manifest_is_replaced,
+        _FROZEN,
+        "parquet",
+        FileNotFoundError,
     ),
     "manifest-is-made-after-a-look": Broken(
-        "a manifest is looked for, and then written", _manifest_is_written_after_a_look, _TWICE
+        "a manifest is looked for, and then written", files.manifest_is_written_after_a_look, _TWICE
     ),
     "judged-by-an-older-manifest": Broken(
-        "a batch that was judged by one manifest is committed behind another", _judged_by_an_older_manifest, _TWICE
+        "a batch that was judged by one manifest is committed behind another", files.judged_by_an_older_manifest, _TWICE
     ),
     "lower-token-commits": Broken(
-        "a manifest follows one of a higher token", _lower_token_commits, _OVER, "parquet", _PUBLISHED
+        "a manifest follows one of a higher token", files.lower_token_commits, _OVER, "parquet", _PUBLISHED
     ),
     "opened-without-a-manifest": Broken(
-        "a term begins without a manifest of its own", _opened_without_a_manifest, _OVER, "parquet", _PUBLISHED
+        "a term begins without a manifest of its own", files.opened_without_a_manifest, _OVER, "parquet", _PUBLISHED
     ),
     "opened-with-an-empty-manifest": Broken(
         "the manifest of a new term does not say which batch was the last",
-        _opened_with_an_empty_manifest,
+        files.opened_with_an_empty_manifest,
         _KILLED,
         "parquet",
     ),
-    "read-from-the-folder": Broken("readers list the folder", _read_from_the_folder, _LEFT, "parquet"),
+    "read-from-the-folder": Broken("readers list the folder", files.read_from_the_folder, _LEFT, "parquet"),
     "fewer-rows-of-files-will-do": Broken(
         "the files' rows are not compared with what the tasks have said",
-        _fewer_rows_of_files_will_do,
+        files.fewer_rows_of_files_will_do,
         _GONE,
         "parquet",
         _PUBLISHED,
