@@ -34,7 +34,7 @@ from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
-from pares.spark.session import out_of_memory, require_rows, session
+from pares.spark.session import out_of_memory, require_rows, session, settled
 from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
@@ -384,9 +384,9 @@ def _at_sink(
     from pares.spark.rules.sink.findings import findings, seated
 
     loaded = rows_.load_writes(spark, writes)
-    rows = seated(spark, loaded, frames, floor).localCheckpoint(eager=True)
+    rows = settled(seated(spark, loaded, frames, floor))
     rows_.check_unit(rows, rows_.told(writes))
-    found = findings(spark, rows, allowed).localCheckpoint(eager=True)
+    found = settled(findings(spark, rows, allowed))
     sums = {row["rule"]: row for row in spark.sql(_SINK, findings=found).toArrow().to_pylist()}
     return found, {**sums, "writes": {"count": rows.count()}}
 

@@ -8,7 +8,7 @@ Rules, each with what breaks without it:
   the log begins now. [the fold of a log without its beginning is a fold of another history]
 * Spark runs the reading in processes of its own, and what fails there comes back as the text of a traceback. What pares has
   raised on purpose is found in it and raised as it was. [two pages of Java instead of "no broker answers"]
-* The facts are settled before anything is asked of them (`localCheckpoint`), and what is asked is asked of that. [a
+* The facts are settled before anything is asked of them (`session.settled`), and what is asked is asked of that. [a
   cached frame forgets its rows when a view over it is dropped, as Spark's `sql` does after each query: then every question
   reads the log]
 * A short log is folded by this process, by the same code. [workers take seconds to start, and the fold of a demo takes none]

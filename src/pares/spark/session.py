@@ -53,6 +53,8 @@ _JAVA: Final = "spark.driver.extraJavaOptions"
 _CLASSES: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.plugins")
 _LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM that only puts the command of the other one together."""
+_HERE: Final = re.compile(r"local(\[.*)?")
+"""How the master of a session is called whose executor is the driver itself."""
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
@@ -248,6 +250,18 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
         return spark.createDataFrame([], from_arrow_schema(table.schema))
     return spark.createDataFrame(table)
+
+
+def settled(frame: DataFrame) -> DataFrame:
+    """The frame with its rows worked out now, once. Executors keep them. Where these are processes of their own, two keep each
+    row, if there are two: what one alone has kept is gone with it, and Spark can't work it out again. [one executor of twenty
+    is lost, and with it the audit]"""
+    if _HERE.fullmatch(frame.sparkSession.conf.get("spark.master", None) or ""):
+        return frame.localCheckpoint(eager=True)
+    from pyspark import StorageLevel
+
+    # As it keeps them by itself, but twice.
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, True, 2))
 
 
 def started_here(spark: SparkSession) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pares.spark import intervals, schema
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
 from pares.spark.rules.registry import INPUTS, plainly, violations
-from pares.spark.session import frame_of, started_here
+from pares.spark.session import frame_of, settled, started_here
 from pares.spark.sums import TABLES as SUMMED
 from pares.spark.sums import Sums
 from pares.spark.sums import asked as asked_sums
@@ -299,4 +299,4 @@ class _Settle:
             if rows.num_rows <= ROWS:
                 self._frames.held[name] = rows
                 return frame_of(frame.sparkSession, rows)
-        return frame.localCheckpoint(eager=True)
+        return settled(frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from scribe import Entries, Scribe
 from pares.ledger import open as open_ledger
 from pares.spark.facts.folding import Partition
 from pares.spark.histories import History, judging, manifest
-from pares.spark.histories.delta import LOG
+from pares.spark.sinks.delta_log import LOG
 
 
 def saved(log: Scribe, path: Path, upto: int | None = None) -> str:
@@ -38,6 +39,19 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 def stored(of: History) -> dict[str, bytes]:
     """All files but those of Delta's own logs, which have times in them."""
     return {path: content for path, content in bytes_of(of.path).items() if LOG not in path}
+
+
+def named_by_delta(of: History, table: str) -> list[str]:
+    """Each file that a table of Delta was ever said to have, as often and in the order as its log says so."""
+    commits = sorted((of.path / table / LOG).glob("*.json"))
+    actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    return [action["add"]["path"] for action in actions if "add" in action]
+
+
+def named_by_manifests(of: History, table: str, upto: int | None = None) -> list[str]:
+    """The table's files, in the order of the batches, up to that one."""
+    batches = manifest.Chain(of.path).read()[: None if upto is None else upto + 1]
+    return [Path(file.path).name for batch in batches for file in batch.files.get(table, ())]
 
 
 def judged(of: History) -> list[str]:

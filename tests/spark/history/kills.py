@@ -27,10 +27,11 @@ from typing import IO, Final, get_args
 HERE: Final = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from kept import rows, saved, stored  # noqa: E402
+from deltalake import DeltaTable  # noqa: E402
+from kept import named_by_delta, named_by_manifests, rows, saved, stored  # noqa: E402
 from scribe import story  # noqa: E402
 
-from pares.spark.histories import columns, history  # noqa: E402
+from pares.spark.histories import History, columns, delta, history  # noqa: E402
 from pares.spark.histories.delta import Format  # noqa: E402
 
 # Imports once what an update needs, and makes a process of its own for each: an interpreter's start would take longer than what
@@ -109,8 +110,8 @@ def play(count: int, seed: int, folder: Path, format: Format = "parquet") -> tup
         hands.update(folder / "timed", url, None)
         span = time.monotonic() - began
         for number in range(count):
+            shutil.copytree(begun.path, folder / "killed")
             kept = history(None, folder / "killed")
-            shutil.copytree(begun.path, kept.path)
             said = hands.update(kept.path, url, dice.random() * span)
             # So that few kills come too late, on a machine that is faster or slower by now.
             span *= 1.05 if said == "killed" else 0.8
@@ -118,12 +119,24 @@ def play(count: int, seed: int, folder: Path, format: Format = "parquet") -> tup
             struck[_where(said, found, before, expected)] += 1
             if {name: rows(kept, name) for name in columns.TABLES} not in whole:
                 wrong.append(f"round {number}: a table is neither as before nor as after the batch")
+            wrong += [f"round {number}: {text}" for text in _other_than_named(kept)]
             kept.update(url)
             kept.sweep(older_than_s=-1)
-            if kept.check() or stored(kept) != expected:
+            if kept.format != format or kept.check() or stored(kept) != expected:
                 wrong.append(f"round {number}: done again, the history is another one: {kept.check()}")
+            wrong += [f"round {number}, done again: {text}" for text in _other_than_named(kept, whole=True)]
             shutil.rmtree(kept.path)
     return struck, wrong
+
+
+def _other_than_named(kept: History, *, whole: bool = False) -> list[str]:
+    """Tables of Delta that have other files than the manifests name, up to the batch that they say or (`whole`) to the last, or
+    one twice."""
+    if kept.format == "parquet":
+        return []
+    upto = {name: delta.upto_of(DeltaTable(kept.path / name)) for name in delta.PUBLISHED}
+    due = {name: named_by_manifests(kept, name, None if whole else of) for name, of in upto.items()}
+    return [f"the Delta table {name} is another one" for name in due if named_by_delta(kept, name) != due[name]]
 
 
 def _where(said: str, found: dict[str, bytes], before: dict[str, bytes], expected: dict[str, bytes]) -> str:

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from full_disk import files_of_at_most
-from kept import bytes_of, of_entries, rows, saved, stored
+from kept import bytes_of, named_by_delta, named_by_manifests, of_entries, rows, saved, stored
 from scribe import Scribe, story
 
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import CapabilityError, ConfigError, ParesError
 from pares.ledger import open as open_ledger
 from pares.spark.histories import History, delta, history, manifest
 from pares.spark.sinks import delta_log
-from pares.spark.sinks.delta_log import DeltaLog
+from pares.spark.sinks.delta_log import LOG, DeltaLog
 
 pytestmark = pytest.mark.timeless
 
@@ -42,13 +42,15 @@ def url(log: Scribe, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def table(of: History, name: str) -> list[dict[str, Any]]:
     """All rows, as an engine of Delta's reads them."""
-    files = DeltaTable(of.path / name).file_uris()
-    found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
-    return sorted(found, key=repr)
+    found = DeltaTable(of.path / name)
+    read = sorted(found.to_pyarrow_table().to_pylist(), key=repr)
+    assert found.count() == len(read)
+    return read
 
 
 def assert_published(of: History) -> None:
     for name in delta.PUBLISHED:
+        assert named_by_delta(of, name) == named_by_manifests(of, name)
         assert table(of, name) == sorted(rows(of, name), key=repr), name
     assert of.check() == []
 
@@ -77,7 +79,7 @@ def test_one_that_was_parquet_becomes_delta_with_all_that_it_has(url: str, tmp_p
     kept = history(None, tmp_path / "h")
     while kept.update(url, max_records=30):
         pass
-    assert not (kept.path / "records" / delta.LOG).exists()
+    assert not (kept.path / "records" / LOG).exists()
     kept = history(None, kept.path, format="delta")
     assert kept.update(url) is None
     assert_published(kept)
@@ -89,7 +91,7 @@ def test_it_says_what_it_can_not_be(url: str, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ConfigError, match="format='iceberg': give parquet or delta"):
         history(None, tmp_path / "h", format="iceberg")  # type: ignore[arg-type]
     kept = history(None, tmp_path / "h", format="delta")
-    kept.update(url)
+    kept.update(url, max_records=40)
     with pytest.raises(ConfigError, match="has tables of Delta, which each batch goes into"):
         history(None, kept.path, format="parquet")
 
@@ -99,10 +101,11 @@ def test_it_says_what_it_can_not_be(url: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(delta_log, "version", missing)
     with pytest.raises(CapabilityError, match=r"pip install 'pares\[delta\]'"):
         history(None, tmp_path / "other", format="delta")
-    # What is there can be read without it, and not be updated.
-    assert len(rows(history(None, kept.path), "records")) > 100
+    # What is there can be read without it, and nothing is added.
+    assert len(rows(history(None, kept.path), "records")) == 40
     with pytest.raises(CapabilityError, match=r"pip install 'pares\[delta\]'"):
         history(None, kept.path).update(url)
+    assert len(rows(history(None, kept.path), "records")) == 40
 
 
 class Mortal:
@@ -183,6 +186,7 @@ def test_what_was_judged_by_an_old_snapshot_is_not_committed(
     made.update(url)
     assert len(others) == 4
     assert_published(made)
+    assert DeltaTable(made.path / "records").version() == 2
 
 
 def test_many_batches_cost_a_table_without_rows_little_and_are_not_forgotten(tmp_path: Path, log: Scribe) -> None:
@@ -194,9 +198,9 @@ def test_many_batches_cost_a_table_without_rows_little_and_are_not_forgotten(tmp
     assert count > 128
     assert_published(kept)
     empty = DeltaTable(kept.path / "quarantine")
-    assert empty.version() == count // delta._SPARSE  # pyright: ignore[reportPrivateUsage]
+    assert empty.version() == count // delta.SPARSE
     # delta-rs has made a checkpoint of the log, and the number is in it.
-    assert list((kept.path / "records" / delta.LOG).glob("*.checkpoint.parquet"))
+    assert list((kept.path / "records" / LOG).glob("*.checkpoint.parquet"))
     assert kept.update(url) is None
     assert_published(kept)
 
@@ -209,11 +213,101 @@ def test_a_sweep_takes_nothing_of_deltas(url: str, tmp_path: Path) -> None:
     assert_published(kept)
 
 
+def test_one_who_opened_it_as_parquet_goes_on_as_delta(url: str, tmp_path: Path) -> None:
+    early = history(None, tmp_path / "h")
+    early.update(url, max_records=40)
+    history(None, early.path, format="delta").update(url, max_records=40)
+    early.update(url, max_records=40)
+    assert early.format == "delta"
+    assert_published(early)
+
+
+def test_what_is_there_is_published_also_by_an_update_that_fails(tmp_path: Path, log: Scribe) -> None:
+    url, kept = saved(log, tmp_path / "l.db"), history(None, tmp_path / "h")
+    while kept.update(url, max_records=50):
+        pass
+    for path in tmp_path.glob("l.db*"):
+        path.unlink()
+    with pytest.raises(ConfigError, match="is not there"):
+        history(None, kept.path, format="delta").update(url)
+    assert_published(kept)
+    # Where nothing is known, nothing is made.
+    with pytest.raises(ConfigError, match="is not there"):
+        history(None, tmp_path / "new", format="delta").update(url)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_commit_that_fails_behind_itself_has_been_made(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    straight = DeltaLog.commit
+
+    def fails(log: DeltaLog, *given: Any) -> bool:
+        straight(log, *given)
+        raise RuntimeError("no checkpoint")
+
+    monkeypatch.setattr(DeltaLog, "commit", fails)
+    kept = history(None, tmp_path / "h", format="delta")
+    kept.update(url)
+    assert_published(kept)
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert "batches 0 to 0 are in" in caplog.messages[0]
+
+
+def test_what_delta_can_not_do_is_said_and_the_history_has_its_batch(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(log: DeltaLog, *given: Any) -> bool:
+        raise RuntimeError("out of order")
+
+    kept = history(None, tmp_path / "h", format="delta")
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", fails)
+        with pytest.raises(
+            ParesError, match=r"has its batches, and the Delta table .* could not follow \(out of order\)"
+        ):
+            kept.update(url, max_records=40)
+    assert len(rows(kept, "records")) == 40
+    assert any("the Delta table records lacks the batches from 0 on: update again" in text for text in kept.check())
+    kept.update(url)
+    assert_published(kept)
+
+
+def test_a_part_that_was_put_back_alone_is_refused_with_what_to_do(url: str, tmp_path: Path) -> None:
+    kept = history(None, tmp_path / "h", format="delta")
+    while kept.update(url, max_records=50):
+        pass
+    last = kept.last
+    assert last is not None
+    (kept.path / "manifests" / f"{last.batch:020d}.json").unlink()
+    (kept.path / "manifests" / f"{last.batch - 1:020d}.json").unlink()
+    with pytest.raises(ConfigError, match=r"has batch \d+, and the history has no such batch yet: remove .*_delta_log"):
+        kept.update(url, max_records=1)
+    for name in delta.PUBLISHED:
+        shutil.rmtree(kept.path / name / LOG)
+    again = history(None, kept.path, format="delta")
+    again.update(url)
+    assert_published(again)
+
+
+def test_a_table_of_other_columns_is_refused_with_what_to_do(url: str, tmp_path: Path) -> None:
+    kept = history(None, tmp_path / "h")
+    kept.update(url)
+    DeltaTable.create(str(kept.path / "facts"), pa.schema([("a", pa.int64())]))
+    with pytest.raises(ConfigError, match=r"has other columns than a history's facts: move .*_delta_log away"):
+        history(None, kept.path).update(url)
+
+
 def test_a_table_that_something_else_has_changed_is_found(url: str, tmp_path: Path) -> None:
     kept = history(None, tmp_path / "h", format="delta")
     while kept.update(url, max_records=50):
         pass
-    DeltaTable(kept.path / "records").optimize.compact()
+    compacted = DeltaTable(kept.path / "records")
+    compacted.optimize.compact()
+    kept.sweep(older_than_s=-1)
+    # It can be read all the same, and a VACUUM that is told no time takes nothing away.
+    assert table(kept, "records") == sorted(rows(kept, "records"), key=repr)
+    assert DeltaTable(kept.path / "records").vacuum(dry_run=False) == []
     (found,) = kept.check()
     assert "the Delta table records names 1 files that no manifest names, and lacks" in found
 

@@ -21,6 +21,7 @@ from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
 from pares.spark.facts.rows import PART, Rows
 from pares.spark.logs import entries_of, open_to_read
+from pares.spark.session import settled
 from pares.spark.source.ranges import Look, raise_for, replaced
 
 if TYPE_CHECKING:
@@ -97,4 +98,4 @@ def run(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
 
     # One row a partition of Spark's, so one task each: no shuffle decides who does what.
     frame = spark.range(0, many, 1, many).mapInArrow(work, f"{SCHEMA}, {PART} int")  # type: ignore[arg-type]
-    return frame.localCheckpoint(eager=True)
+    return settled(frame)

@@ -3,8 +3,8 @@
 Manifests decide what is in a history, as ever. In the folder of each table in `PUBLISHED`, a log of Delta names the same
 Parquet files. It follows the manifests: a commit says by a number of its own (`txn`) up to which batch it names their files,
 and stands right behind the snapshot that it was made of, or not at all (`DeltaLog.commit`). So each batch is in a table once,
-whole, and in its order, whoever publishes: a writer that is killed behind its manifest leaves the tables a batch behind, and
-the next update, or one that was frozen for an hour, brings them up to where the manifests are, and no further.
+whole, and in its order, whoever publishes: a writer that is killed behind its manifest leaves the tables behind, and the next
+update brings them up to where the manifests are, as does one that was frozen for an hour, and no further.
 
 `worlds` is not published: nobody but the next batch has a use for the state of a fold.
 """
@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from pares.core.errors import ConfigError
+from pares.core.errors import ConfigError, ParesError
+from pares.spark.histories import disk
 from pares.spark.histories.columns import TABLES, named
 from pares.spark.histories.manifest import Chain, Manifest
-from pares.spark.sinks.delta_log import DeltaLog, check_installed
+from pares.spark.sinks.delta_log import LOG, DeltaLog, check_installed
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -30,13 +34,27 @@ log: Final = logging.getLogger("pares.spark.delta")
 
 Format = Literal["parquet", "delta"]
 PUBLISHED: Final = tuple(name for name in TABLES if name != "worlds")
-LOG: Final = "_delta_log"
-"""In a table's folder: where Delta keeps its log."""
-_UPTO: Final = "pares/history"
+UPTO: Final = "pares/history"
 """The name of the number that a commit carries: the last batch whose files are named."""
-_SPARSE: Final = 64
+SPARSE: Final = 16
 """After so many batches without a file for a table a commit says that they were looked at. [a table that never has a row, and
 each update reads all manifests for it]"""
+AT_ONCE: Final = 10_000
+"""Batches whose files one commit names at the most."""
+_KEPT_FOR: Final = "interval 36500 days"
+"""For how long Delta's engines leave alone what its log does not name (a VACUUM that is told no time): for good, as manifests
+name files before Delta does."""
+
+
+def checked(root: Path, format: Format | None) -> None:
+    """Raises `ConfigError` for a format that is none, and for Parquet alone where there are tables of Delta, which would be
+    left behind; `CapabilityError` for Delta without deltalake."""
+    if format is not None and format not in get_args(Format):
+        raise ConfigError(f"format={format!r}: give parquet or delta")
+    if format == "parquet" and is_begun(root):
+        raise ConfigError(f"the history in {root} has tables of Delta, which each batch goes into: leave format= out")
+    if format == "delta":
+        check_installed()
 
 
 def is_begun(root: Path) -> bool:
@@ -46,55 +64,104 @@ def is_begun(root: Path) -> bool:
 
 def _is_there(place: Path) -> bool:
     """Whether there is a table of Delta: told without delta-rs, which is not installed wherever a history is read."""
-    return any((place / LOG).glob("*.json"))
+    try:
+        with os.scandir(place / LOG) as found:
+            return any(entry.name.endswith(".json") for entry in found)
+    except FileNotFoundError:
+        return False
 
 
 def begin(root: Path) -> None:
     """Makes the tables that are not there yet, without a row. Raises `CapabilityError` without deltalake."""
-    missing = [name for name in PUBLISHED if not _is_there(root / name)]
-    if not missing:
-        return
     check_installed()
-    for name in missing:
-        DeltaLog(root / name).create(named(name), {"delta.appendOnly": "true"})
+    for name in PUBLISHED:
+        if not _is_there(root / name):
+            disk.make(root / name)
+            with _told(root / name):
+                settings = {"delta.appendOnly": "true", "delta.deletedFileRetentionDuration": _KEPT_FOR}
+                DeltaLog(root / name).create(named(name), settings)
 
 
 def publish(root: Path, chain: Chain) -> None:
-    """Names in the tables of Delta the files that the manifests name, as far as that is not done."""
+    """Names in the tables of Delta the files that the manifests name, as far as that is not done. Raises `CapabilityError`
+    without deltalake, `ConfigError` for a table that is not the history's, and `ParesError` for one that is broken; then the
+    history has its batches all the same."""
     last = chain.last()
     if last is None:
         return
-    check_installed()
     begin(root)
-    for name in PUBLISHED:
-        while not _published(DeltaLog(root / name), name, chain, last.batch):
-            pass
+    while (low := min(_upto(root, name, chain, last.batch) for name in PUBLISHED)) < last.batch:
+        high = min(low + AT_ONCE, last.batch)
+        batches = chain.between(low + 1, high)
+        ended = [_publish(root / name, name, batches) for name in PUBLISHED]
+        if high == last.batch and all(ended):
+            return
 
 
-def _published(to: DeltaLog, name: str, chain: Chain, last: int) -> bool:
-    """Whether the table is where the manifests are: it was, or a commit has brought it there."""
-    table = to.snapshot()
-    upto = _upto(table)
-    if upto >= last:
-        return True
-    batches = chain.between(upto + 1, last)
-    adds = [_added(file.path, file.bytes, file.rows) for batch in batches for file in batch.files.get(name, ())]
-    if not adds and len(batches) < _SPARSE:
-        return True
-    what = f"batches {upto + 1} to {last}"
-    try:
-        return to.commit(table, adds, {_UPTO: last}, what, None)
-    except Exception as error:
-        # Behind the commit delta-rs may still make a checkpoint of the log, and fail by that.
-        if _upto(to.snapshot()) < last:
-            raise
-        log.warning("%s are in %s, though delta-rs says %s", what, to.folder, error)
-        return True
+def _upto(root: Path, name: str, chain: Chain, last: int) -> int:
+    """The last batch whose files the table names; -1: it names none."""
+    with _told(root / name):
+        upto = upto_of(DeltaLog(root / name).table())
+    if upto > last:
+        # Others go on meanwhile. Where they have not, somebody has put back a part of the history alone.
+        there = chain.last()
+        if there is None or upto > there.batch:
+            raise ConfigError(
+                f"the Delta table {root / name} has batch {upto}, and the history has no such batch yet: remove "
+                f"{root / name / LOG}, and update again, which makes it of what the history has"
+            )
+    return upto
 
 
-def _upto(table: DeltaTable) -> int:
-    number = table.transaction_version(_UPTO)
+def upto_of(table: DeltaTable) -> int:
+    number = table.transaction_version(UPTO)
     return -1 if number is None else number
+
+
+def _publish(place: Path, name: str, batches: list[Manifest]) -> bool:
+    """Has the table name the files of these batches that it does not name yet. False: another one was faster."""
+    to, last = DeltaLog(place), batches[-1].batch
+    with _told(place):
+        table = to.table()
+        _check(table, place, name)
+        upto = upto_of(table)
+        new = [batch for batch in batches if batch.batch > upto]
+        adds = [_added(file.path, file.bytes, file.rows) for batch in new for file in batch.files.get(name, ())]
+        if not adds and last - upto < SPARSE:
+            return True
+        what = f"batches {upto + 1} to {last}"
+        try:
+            return to.commit(table, adds, {UPTO: last}, what, None)
+        except Exception as error:
+            # Behind the commit delta-rs may still make a checkpoint of the log, and fail by that.
+            if upto_of(to.table()) < last:
+                raise
+            log.warning("%s are in %s, though delta-rs says %s", what, to.folder, error)
+            return True
+
+
+def _check(table: DeltaTable, place: Path, name: str) -> None:
+    from deltalake import Schema
+
+    if table.schema() != Schema.from_arrow(named(name)):
+        raise ConfigError(
+            f"the Delta table {place} has other columns than a history's {name}: move {place / LOG} away, and update again, "
+            "which makes it anew"
+        )
+
+
+@contextmanager
+def _told(place: Path) -> Generator[None, None, None]:
+    """What delta-rs raises, with what to do. A full disk is said elsewhere."""
+    try:
+        yield
+    except (ParesError, OSError):
+        raise
+    except Exception as error:
+        raise ParesError(
+            f"the history has its batches, and the Delta table {place} could not follow ({error}): it does with the next "
+            f"update. If its log is broken, remove {place / LOG}: an update makes it anew"
+        ) from error
 
 
 def _added(path: str, size: int, rows: int) -> AddAction:
@@ -104,33 +171,32 @@ def _added(path: str, size: int, rows: int) -> AddAction:
     return AddAction(Path(path).name, size, {}, time.time_ns() // 1_000_000, True, stats)
 
 
-def check(root: Path, batches: list[Manifest]) -> list[str]:
-    """Where a table of Delta has other files than the manifests name, in words."""
-    found: list[str] = []
+def differences(root: Path, chain: Chain) -> list[str]:
+    """Where a table of Delta has other files than the manifests name, or lacks batches, in words."""
+    last = chain.last()
+    if last is None:
+        return []
+    check_installed()
+    found, seen = list[str](), dict[str, tuple[int, set[str]]]()
     for name in PUBLISHED:
         if not _is_there(root / name):
             found.append(f"the table {name} is none of Delta yet: update again")
             continue
-        table = DeltaLog(root / name).snapshot()
-        upto = _upto(table)
-        files = {Path(file.path).name for batch in batches for file in batch.files.get(name, ()) if batch.batch <= upto}
-        there = {Path(uri).name for uri in table.file_uris()}
-        if there != files:
+        with _told(root / name):
+            table = DeltaLog(root / name).table()
+            seen[name] = upto_of(table), {Path(uri).name for uri in table.file_uris()}
+    # What others have published meanwhile stands in manifests that are there by now.
+    there = chain.last()
+    batches = chain.between(0, last.batch if there is None else there.batch)
+    for name, (upto, files) in seen.items():
+        due = {Path(file.path).name for batch in batches if batch.batch <= upto for file in batch.files.get(name, ())}
+        if files != due:
             found.append(
-                f"the Delta table {name} names {len(there - files)} files that no manifest names, and lacks "
-                f"{len(files - there)}: something else than this history has changed it"
+                f"the Delta table {name} names {len(files - due)} files that no manifest names, and lacks {len(due - files)}: "
+                f"something else than this history has changed it; remove {root / name / LOG}, and update again, which makes "
+                "it anew"
             )
+        late = [batch.batch for batch in batches if upto < batch.batch <= last.batch and name in batch.files]
+        if late:
+            found.append(f"the Delta table {name} lacks the batches from {late[0]} on: update again")
     return found
-
-
-def checked(root: Path, format: Format | None) -> Format:
-    """The format of the history in `root`: what is asked for, or, with None, what is there. Raises `ConfigError` for a name
-    that is none, and for Parquet alone where there are tables of Delta, which would be left behind."""
-    there = is_begun(root)
-    if format not in (None, "parquet", "delta"):
-        raise ConfigError(f"format={format!r}: give parquet or delta")
-    if format == "parquet" and there:
-        raise ConfigError(f"the history in {root} has tables of Delta, which each batch goes into: leave format= out")
-    if format == "delta" and not there:
-        check_installed()
-    return format or ("delta" if there else "parquet")

@@ -21,7 +21,7 @@ DRAFT = ".draft-"
 @contextmanager
 def draft(folder: Path) -> Iterator[Path]:
     """A file in the folder to be written and then moved, by one of the functions below; what is left of it is removed."""
-    _make(folder)
+    make(folder)
     descriptor, name = tempfile.mkstemp(prefix=DRAFT, dir=folder)
     os.close(descriptor)
     try:
@@ -34,7 +34,7 @@ def draft(folder: Path) -> Iterator[Path]:
 @contextmanager
 def scratch(root: Path) -> Iterator[Path]:
     """A folder within `root` for what several tasks hand to each other; it is removed with all that is in it."""
-    _make(root)
+    make(root)
     folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
     try:
         yield folder
@@ -62,10 +62,10 @@ def create(draft: Path, place: Path) -> bool:
     return True
 
 
-def _make(folder: Path) -> None:
+def make(folder: Path) -> None:
     """A folder that stays: a power cut must not take away one in which files have been synced."""
     if not folder.is_dir():
-        _make(folder.parent)
+        make(folder.parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
         _sync(folder.parent)

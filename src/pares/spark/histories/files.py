@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,7 @@ from pares.spark.histories.manifest import File
 ROWS: Final = 20_000
 """Rows of a group of rows within a file: always as many, however the rows came."""
 _DIGITS: Final = 32
+_NAME: Final = re.compile(rf"\d{{20}}-\d{{5,}}-[0-9a-f]{{{_DIGITS}}}\.parquet")
 
 
 class Sheet:
@@ -77,6 +79,11 @@ class Sheet:
             at += ROWS
         rest = table.slice(min(at, table.num_rows))
         self._waiting, self._count = rest.to_batches(), rest.num_rows
+
+
+def is_named_as_one(name: str) -> bool:
+    """Whether a file of a history is called so, and nothing that others keep in a table's folder."""
+    return _NAME.fullmatch(name) is not None
 
 
 def digest_of(path: str) -> str:

@@ -18,7 +18,7 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
-from pares.spark.session import frame_of
+from pares.spark.session import frame_of, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ class Judging:
             self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
         ]
         whole = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return whole.withColumnRenamed("group", "g").select(*_COLUMNS).localCheckpoint(eager=True)
+        return settled(whole.withColumnRenamed("group", "g").select(*_COLUMNS))
 
     @cached_property
     def _frames(self) -> tables.Frames:

@@ -170,6 +170,8 @@ class Chain:
                     f"{place} is of format {found.format}: a newer pares has written it; upgrade here"
                 )
             return msgspec.json.decode(place.read_bytes(), type=Manifest)
+        except FileNotFoundError:
+            raise ConfigError(f"the history in {self._folder.parent} has no batch {number}: restore it") from None
         except msgspec.DecodeError as error:
             raise ConfigError(f"{place} is no manifest of a history: {error}") from error
 

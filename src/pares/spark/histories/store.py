@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.errors import CapabilityError, ConfigError
+from pares.core.errors import CapabilityError, ConfigError, ParesError
 from pares.spark.histories import delta, disk
 from pares.spark.histories.columns import TABLES
 from pares.spark.histories.delta import Format
-from pares.spark.histories.files import is_whole, partition_of
+from pares.spark.histories.files import is_named_as_one, is_whole, partition_of
 from pares.spark.histories.judging import DERIVED, Judging
 from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.task import AGAIN
-from pares.spark.histories.updating import Order, update
+from pares.spark.histories.updating import Order, check, update
 from pares.spark.host.room import room
 from pares.spark.session import frame_of
 from pares.spark.source.options import OnLoss
@@ -47,8 +47,8 @@ class History:
     def __init__(self, spark: SparkSession | None, path: str | Path, format: Format | None = None) -> None:
         self._spark = spark
         self.path = Path(path).resolve()
-        self.format: Final[Format] = delta.checked(self.path, format)
-        """`delta`: each stored table but `worlds` is a table of Delta Lake, too."""
+        delta.checked(self.path, format)
+        self._asked = format
         self._chain = Chain(self.path)
         self._judging: Judging | None = None
 
@@ -81,24 +81,41 @@ class History:
         if it is done again. Nothing is written to the ledger, and no setting of Spark's is changed.
 
         Raises `LedgerGap` (with the range) and `LedgerRewound` for what is lost, `Stale` for a lower token, `Overtaken` if
-        another writer was faster, `ConfigError` for a history of other groups, and what reading a ledger raises.
+        another writer was faster, `ConfigError` for a history of other groups, and what reading a ledger raises. A table of Delta
+        that could not follow is a `ParesError`, a `ConfigError` or, without deltalake, a `CapabilityError`, which say what to do;
+        the batch may be in the history then.
         """
         order = Order(url, groups, partitions, token, max_records, on_loss, dict(options or {}), clock_error_ms)
-        if self.format == "parquet":
-            return update(self._spark, self.path, order)
-        with room(self.path, AGAIN):
-            delta.begin(self.path)
-            made = update(self._spark, self.path, order)
-            delta.publish(self.path, self._chain)
+        check(order)
+        try:
+            made = update(self._spark, self.path, order, self._begin)
+        except ParesError:
+            # Nothing can be added, and a writer before may have been killed behind its manifest.
+            self._publish()
+            raise
+        self._publish()
         return made
+
+    def _begin(self) -> None:
+        if self.format == "delta":
+            delta.begin(self.path)
+
+    def _publish(self) -> None:
+        if self.format == "delta":
+            with room(self.path, AGAIN):
+                delta.publish(self.path, self._chain)
 
     def sweep(self, older_than_s: float = _DAY_S) -> list[Path]:
         """Removes what writers have left that were stopped before they committed, if it is older than that; returns it. A
         writer that takes longer than `older_than_s` for a batch loses its work."""
         named = {self.path / file.path for batch in self._chain.read() for of in batch.files.values() for file in of}
         before = time.time() - older_than_s
-        found = [path for table in TABLES for path in (self.path / table).glob("*") if path not in named]
-        found = [path for path in found if path.name != delta.LOG]
+        found = [
+            path
+            for table in TABLES
+            for path in (self.path / table).glob("*")
+            if path not in named and (is_named_as_one(path.name) or path.name.startswith(disk.DRAFT))
+        ]
         found += (self.path / "manifests").glob(f"{disk.DRAFT}*")
         found += self.path.glob(f"{disk.DRAFT}*")
         old: list[Path] = []
@@ -115,21 +132,25 @@ class History:
     # Reading -------------------------------------------------------------------------------------------------------------
 
     @property
+    def format(self) -> Format:
+        """`delta`: each stored table but `worlds` is a table of Delta Lake, too."""
+        return "delta" if self._asked == "delta" or delta.is_begun(self.path) else "parquet"
+
+    @property
     def last(self) -> Manifest | None:
         """The newest batch."""
         return self._chain.last()
 
     def check(self) -> list[str]:
         """What is wrong with the files, in words; nothing if each is there as it was written. Reads all of them."""
-        batches = self._chain.read()
         wrong = [
             f"batch {batch.batch}: {file.path} is missing, or is not as it was written"
-            for batch in batches
+            for batch in self._chain.read()
             for files in batch.files.values()
             for file in files
             if not is_whole(self.path, file)
         ]
-        return wrong + (delta.check(self.path, batches) if self.format == "delta" and batches else [])
+        return wrong + (delta.differences(self.path, self._chain) if self.format == "delta" else [])
 
     def table(self, name: str) -> DataFrame:
         """A table: stored (`columns.TABLES`), of the manifests (`batches`, `lineage`), or made by the audit of the newest log

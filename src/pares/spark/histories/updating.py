@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
@@ -54,17 +54,17 @@ class Planned:
     missing: Sequence[Anomaly]
 
 
-def update(spark: SparkSession | None, root: Path, order: Order) -> Manifest | None:
+def update(spark: SparkSession | None, root: Path, order: Order, ready: Callable[[], None]) -> Manifest | None:
     """Adds to the history in `root` what the log has beyond it; returns the batch, or None where there is nothing new.
 
-    Without `spark` this process does it all.
+    Without `spark` this process does it all. `ready` is called when it is known what the batch will be, and nothing is written.
     """
-    check(order)
     chain = Chain(root)
     planned = plan(root, order, chain.last())
     if planned is None:
         return None
     with room(root, AGAIN):
+        ready()
         results = run(spark, planned.plans)
         manifest = finished(root, planned, results)
         chain.commit(manifest)

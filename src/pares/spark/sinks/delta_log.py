@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
+LOG: Final = "_delta_log"
+"""In a table's folder: where Delta keeps its log."""
 INFO: Final = "pares"
 """In the information of a commit: what it was, for people and for `DeltaSink.published`."""
 _LOWEST: Final = (1, 6)
@@ -63,11 +65,10 @@ class DeltaLog:
 
     def snapshot(self) -> DeltaTable:
         """The table as it is now. Raises `ConfigError` where there is none, or one to which files can't just be added."""
-        from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            table = DeltaTable(str(self.folder))
+            table = self.table()
         except TableNotFoundError:
             raise ConfigError(
                 f"{self.folder} is no Delta table: make it before, with the query's columns (deltalake.DeltaTable.create, or "
@@ -76,23 +77,31 @@ class DeltaLog:
         _check(table, self.folder)
         return table
 
+    def table(self) -> DeltaTable:
+        """The table as it is now, whatever it asks of its writers. Raises what delta-rs raises."""
+        from deltalake import DeltaTable
+
+        return DeltaTable(str(self.folder))
+
     def create(self, fields: pa.Schema, settings: Mapping[str, str]) -> None:
-        """Makes a table without rows, unless another one has just made it. Raises what delta-rs raises."""
+        """Makes a table without rows in the folder, which is there, unless another one has just made it. It is on disk when
+        this returns. Raises what delta-rs raises."""
         from deltalake import CommitProperties, DeltaTable, Schema
         from deltalake.exceptions import DeltaError
 
-        self.folder.mkdir(parents=True, exist_ok=True)
         place, name = str(self.folder), self.folder.name
         # Of two that make it at once, delta-rs has the later one try again, and make it over the first one's.
         once = CommitProperties(max_commit_retries=0)
         try:
             schema = Schema.from_arrow(fields)
             DeltaTable.create(place, schema, "error", name=name, configuration=settings, commit_properties=once)
-        except DeltaError:
+        except DeltaError as error:
             if not DeltaTable.is_deltatable(place):
-                raise
+                raise _of_the_system(error) from error
         except Exception as error:
             raise _of_the_system(error) from error
+        self._sync(0)
+        sync(self.folder)
 
     def commit(
         self, table: DeltaTable, adds: list[AddAction], numbers: Mapping[str, int], info: str, fields: pa.Schema | None
@@ -123,15 +132,19 @@ class DeltaLog:
             return False
         except Exception as error:
             raise _of_the_system(error) from error
-        log = self.folder / "_delta_log"
-        for path in (log / f"{table.version() + 1:020d}.json", log):
-            sync(path)
+        self._sync(table.version() + 1)
         return True
+
+    def _sync(self, number: int) -> None:
+        """A commit, and that it is there. [a power cut leaves its file empty, and nobody reads the table any more]"""
+        log = self.folder / LOG
+        for path in (log / f"{number:020d}.json", log):
+            sync(path)
 
     def without_logged(self, names: Iterable[str]) -> set[str]:
         """Those of these file names that the log has never had, as far as its files go back."""
         left = set(names)
-        for file in (self.folder / "_delta_log").glob("*.json"):
+        for file in (self.folder / LOG).glob("*.json"):
             if not left:
                 break
             try:
