@@ -14,6 +14,7 @@ import logging
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,7 +66,8 @@ def start(url: str, first: int, count: int, total: int) -> None:
     print("joined", flush=True)
     sys.stdin.readline()
     found = {"joined": list(joined.values()), "errors": heard.errors}
-    print(json.dumps(found | {"restarts": sum(m.health().restarts for m in members)}), flush=True)
+    said = [text for m in members for text in m.health().problems if text.startswith("restarted: ")]
+    print(json.dumps(found | {"restarts": sum(m.health().restarts for m in members), "why": said}), flush=True)
     for member in members:
         member.close(timeout=0)
 
@@ -131,7 +133,9 @@ def _measured(what: str, url: str, total: int, watched: float, history: int) -> 
     restarts, errors = sum(one["restarts"] for one in found), [text for one in found for text in one["errors"]]
     said = spread(joined, "s") if joined else "never"
     yield Row(f"{what}: in the group after", said, f"all {total}", len(joined) == total)
-    yield Row(f"{what}: began anew", str(restarts), "0", restarts == 0)
+    why = Counter(text for one in found for text in one["why"]).most_common(1)
+    said = f"{restarts}; mostly {why[0][0]}" if why else str(restarts)
+    yield Row(f"{what}: began anew", said, "0", restarts == 0)
     said = f"{len(errors)}: {errors[0]}" if errors else "0"
     yield Row(f"{what}: errors logged", said, "0", not errors)
 
