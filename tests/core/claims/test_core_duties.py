@@ -34,6 +34,29 @@ def test_r16_holders_beat_four_times_a_session_and_standbys_once() -> None:
     assert h.n == 3
 
 
+@pytest.mark.parametrize("fate", ["fails", "lost"])
+def test_r16_a_standby_whose_beats_are_lost_writes_again_as_often_as_a_holder(fate: str) -> None:
+    """Others take it for silent after 2.25 sessions (R20)."""
+    standby, _ = challenger(session=60_000)
+    standby.run(2)
+    lost, tried, landed = 2, list[int](), list[int]()
+
+    def choose(records: list[object]) -> str:
+        tried.append(standby.now)
+        if landed and len(tried) <= lost + 1:
+            return fate
+        landed.append(standby.now)
+        return "lands"
+
+    standby.fate = choose
+    standby.run(5)
+    gaps = [(later - earlier) / 1e9 for earlier, later in itertools.pairwise(tried)]
+    assert gaps[0] == pytest.approx(1.0, abs=0.02)
+    assert gaps[1:3] == pytest.approx([0.25, 0.25], abs=0.02)
+    assert gaps[3:] == pytest.approx([1.0] * len(gaps[3:]), abs=0.02)
+    assert (landed[1] - landed[0]) / 1e9 < 1.6
+
+
 def test_r16_the_next_record_comes_no_later_than_the_last_one_said() -> None:
     solo, _ = with_others("b~1")
     solo.step(HandOver("A", "b~1"))

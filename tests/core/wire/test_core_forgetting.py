@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from bench.ordinary import crash_loop, new_names
 from core_authors import Paper, Pen, began, world_of
-from core_driver import A, Solo, joined
+from core_driver import A, Solo, joined, once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pares.core.events import Restart
+from pares.core.lease import MS
 from pares.core.wire import forgetting
 from pares.core.wire import records as R
 from pares.core.wire import world as worlds
@@ -206,10 +207,30 @@ def test_r20_a_member_whose_own_records_come_back_late_calls_nobody_silent() -> 
     assert late
     assert R.Forget not in map(type, late)
     solo.fate, well = lambda records: "lands", list[Any]()
-    for _ in range(40):
+    for _ in range(60):
         pens[0].beat(v=2)
         well += solo.run(0.05)
-    assert R.Forget in map(type, well), "it is well again"
+    assert R.Forget in map(type, well), "it has been well for as long as they are silent"
+
+
+@pytest.mark.parametrize("fate", ["fails", "lost"])
+def test_r20_a_member_whose_append_has_failed_counts_their_silence_anew(fate: str) -> None:
+    """What the ledger did not take of it, it may not have taken of them."""
+    solo, pens = crowd(KEPT + 8)
+    solo.run(1)
+    solo.fate, began = once("Beat", fate), 0
+    while not began:
+        pens[0].beat(v=2)
+        began = solo.now if R.Beat in map(type, solo.run(0.05)) else 0
+    early, later = list[Any](), list[Any]()
+    while solo.now < began + 2_200 * MS:
+        pens[0].beat(v=2)
+        early += solo.run(0.05)
+    assert R.Forget not in map(type, early)
+    for _ in range(20):
+        pens[0].beat(v=2)
+        later += solo.run(0.05)
+    assert R.Forget in map(type, later)
 
 
 def test_r20_a_living_member_that_was_called_silent_begins_anew() -> None:

@@ -33,11 +33,15 @@ class Outbox:
         self.retry_at = 0
         """After a failure: when to try again."""
         self.last_at = 0
-        """When the last record was handed over: the next beat is due some time after."""
+        """When the last record was handed over."""
+        self.said_at = 0
+        """The same of the last one that stands, or may stand yet: the next beat is due some time after."""
         self.due_ms = 0
         """What the next record says about when its successor is due (R16)."""
         self.promised_ms = 0
-        """What the last record handed over has said: the next one comes no later (R16)."""
+        """What the record of `said_at` has said: the next one comes no later (R16)."""
+        self._said = 0, 0
+        """Both, before the append that is under way."""
         self._first_pause = self._pause = max(5, session_ms // 20) * MS
         self._before = 0
         self._lease = lease_ns
@@ -87,7 +91,8 @@ class Outbox:
         if not self._batch:
             return None
         self._ticket += 1
-        self.in_flight, self.last_at, self.promised_ms = self._ticket, now, self.due_ms
+        self._said = self.said_at, self.promised_ms
+        self.in_flight, self.last_at, self.said_at, self.promised_ms = self._ticket, now, now, self.due_ms
         append = Append(self._ticket, tuple(self._batch), urgent=self.urgent)
         self._batch, self._bytes, self.urgent = [], 0, False
         return append
@@ -105,6 +110,7 @@ class Outbox:
         if ticket != self.in_flight:
             return False
         self.in_flight = None
+        self.said_at, self.promised_ms = self._said
         if unknown and self._doubt_at is None:
             self._doubt_at = self.last_at
         if unknown:
@@ -136,6 +142,13 @@ class Outbox:
         """Whether appends have been failing for a whole lease, with outcomes that nobody knows, and nothing of this member's
         own was read since. They may all have landed: then its beats would keep seats for it that it does not know of."""
         return self._doubt_at is not None and now >= self._doubt_at + self._lease
+
+    def beat_at(self, due_ms: int) -> int:
+        """When the next beat is due, `due_ms` after a record that stands. What has failed is written again after a quarter of a
+        session, as often as a holder writes. [one beat of a standby is lost, and it is silent for twice as long as it said]"""
+        promised = self.promised_ms
+        at = self.said_at + min(due_ms if promised <= records.AT_ONCE else promised, due_ms) * MS
+        return at if self.said_at == self.last_at else max(at, self.last_at + self._session // 4)
 
     def probe_at(self) -> int:
         """When a doubtful member may write a beat, to see whether it comes back: later than a session after the one before,

@@ -258,7 +258,7 @@ class Claims:
     def _failed(self, event: ev.Failed, now: int, effects: list[ev.Effect]) -> None:
         if self.outbox.failed(event.ticket, now, event.unknown):
             self.tenures.failed(event.ticket)
-            self.living.failed()
+            self.living.failed(now)
             self._drift_base = 0
             self._join_stands = False
 

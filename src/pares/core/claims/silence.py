@@ -265,10 +265,11 @@ class Stopwatches:
         """When the last record was read of the one that held the seat before; None if nobody is known to have held it."""
         return self._signs.get(seat)
 
-    def silent(self, world: World, now: int, beat_ms: int) -> list[tuple[int, str]]:
+    def silent(self, world: World, now: int, beat_ms: int, since: int) -> list[tuple[int, str]]:
         """The members without seats that have been silent for twice as long as their records said, and for their session at
         least; each with the time since when that is so, the first one first. `beat_ms`: how far apart a standby's records are
-        here, for those that say that the next one is due at once.
+        here, for those that say that the next one is due at once. `since`: what it did not hear before that says nothing. [a
+        ledger that takes nothing for a while makes all who wait silent, and who writes again first takes them for dead]
 
         One of them may live: it is forgotten then, and begins anew (R20)."""
         found: list[tuple[int, str]] = []
@@ -277,8 +278,8 @@ class Stopwatches:
             if id == self.me or seen is None or world.held[id]:
                 continue
             wait = 2 * max(member.due_ms, member.session_ms, beat_ms) + member.session_ms // 4
-            at = max(self.silent_at(member), seen.read_at + wait * MS)
-            if now >= at:
+            at = max(self.silent_at(member), max(seen.read_at, since) + wait * MS)
+            if self.seen_until(now) >= at:
                 found.append((at, id))
         return sorted(found)
 

@@ -146,8 +146,9 @@ class Living:
         """What this member has written last stands in the log."""
         self._served, self._told = [], []
 
-    def failed(self) -> None:
+    def failed(self, now: int) -> None:
         """It may not stand there."""
+        self.pace.failed(now)
         self._requests, self._served = self._served + self._requests, []
         self.tenures.history[:0] = self._told
         self._told = []
@@ -351,7 +352,7 @@ class Living:
             return
         if not self.pace.well or now < self.watches.late_until(world, now):
             return  # the others are as late as itself, for all that it can tell
-        silent = self.watches.silent(world, now, standby_ms(0, len(alive)))
+        silent = self.watches.silent(world, now, standby_ms(0, len(alive)), self.pace.well_since)
         for (_, id), (since, _) in zip(silent, silent[forgetting.KEPT :], strict=False):
             if self.moves.in_line(since, now) and self.outbox.room():
                 self._write(records.Forget, now, of=id, over=world.members[id].offset)
@@ -407,8 +408,7 @@ class Living:
         that has a successor under its name (R20)."""
         world, me = self.reader.world, self.reader.world.members[self.me]
         due_ms = self._due_ms()
-        promised = self.outbox.promised_ms
-        at = self.outbox.last_at + min(due_ms if promised <= AT_ONCE else promised, due_ms) * MS
+        promised, at = self.outbox.promised_ms, self.outbox.beat_at(due_ms)
         waiting = any(t.phase is Phase.WAITING for t in self.tenures.by_seat.values()) and not self.tenures.good(now)
         shown = self.outbox.due_ms > AT_ONCE and not me.administrator
         shows = shown and (promised <= AT_ONCE or me.offset == me.joined)

@@ -81,9 +81,9 @@ class History:
         if it is done again. Nothing is written to the ledger, and no setting of Spark's is changed.
 
         Raises `LedgerGap` (with the range) and `LedgerRewound` for what is lost, `Stale` for a lower token, `Overtaken` if
-        another writer was faster, `ConfigError` for a history of other groups, and what reading a ledger raises. A table of Delta
-        that could not follow is a `ParesError`, a `ConfigError` or, without deltalake, a `CapabilityError`, which say what to do;
-        the batch may be in the history then.
+        another writer was faster, `ConfigError` for a history of other groups, and what reading a ledger raises. A table of
+        Delta that could not follow is a `ParesError`, a `ConfigError` or, without deltalake, a `CapabilityError`, which say
+        what to do; the batch may be in the history then.
         """
         order = Order(url, groups, partitions, token, max_records, on_loss, dict(options or {}), clock_error_ms)
         check(order)

@@ -85,7 +85,7 @@ class Pace:
         """When the first of the long trips was handed over, of those in a row that hindered it in holding something."""
         self._long = self._good = self._inside = 0
         self._inside_since = 0
-        """Since when all trips have been well inside the lease."""
+        """Since when all trips have been well inside the lease, and no append has failed."""
         self._lost_at: int | None = None
         """When it lost a term last because its trips were too long."""
         self._ran_out_at = self._overslept_at = NEVER_YET
@@ -105,6 +105,11 @@ class Pace:
     def well(self) -> bool:
         """Whether its last trip was well inside the lease: what it reads late of others is their own doing."""
         return self._inside > 0
+
+    @property
+    def well_since(self) -> int:
+        """Since when all its trips have been well inside the lease, and no append has failed."""
+        return self._inside_since
 
     def unhurried(self, now: int, session: int) -> bool:
         """Whether its last trip was well inside the lease, and no lease ran out for a session, nor was it late for anything."""
@@ -138,6 +143,10 @@ class Pace:
     def appended(self, took: int) -> None:
         """An append was acknowledged after so long."""
         self._append = took
+
+    def failed(self, now: int) -> None:
+        """An append has failed: for all that it knows, the ledger is out of its reach, and of the others' just as well."""
+        self._inside, self._inside_since = 0, now
 
     def came_back(self, sent_at: int, now: int, *, held: bool, for_lost: bool) -> None:
         """A record of its own was read back. `held`: it held something while that record was on its way. `for_lost`: it was
