@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pares
-from pares.core.claims.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
+from pares.core.claims.chores.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
 from pares.core.wire import records as r
 from pares.core.wire.reader import Reader
 from pares.core.wire.snapshots import Taken

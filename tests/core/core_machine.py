@@ -28,7 +28,7 @@ from core_shared import Book, SharedReader
 
 from pares.core import events as ev
 from pares.core.claims import protocol
-from pares.core.claims.duties import gather_ns
+from pares.core.claims.chores.duties import gather_ns
 from pares.core.claims.protocol import Claims, Config, RoleSpec, Stage
 from pares.core.lease import MS
 from pares.core.wire import records as R

@@ -7,7 +7,7 @@ from core_authors import Paper, Pen, began, world_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pares.core.claims.duties import (
+from pares.core.claims.chores.duties import (
     SNAPSHOT_TEXT,
     STANDBY_BUDGET,
     WATCHERS,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from core_steps import steps
 
-from pares.core.claims.duties import Rings, to_watch, turn
+from pares.core.claims.chores.duties import Rings, to_watch, turn
 from pares.core.claims.placing.placement import place
 from pares.core.claims.placing.targets import Target, Targets
 from pares.core.claims.silence import Stopwatches

@@ -8,7 +8,7 @@ import pytest
 from core_authors import Paper, Pen, began, token
 from core_driver import LOCK, A, Solo, challenger, leader, with_others
 
-from pares.core.claims.duties import EAGER, gather_ns
+from pares.core.claims.chores.duties import EAGER, gather_ns
 from pares.core.events import Died, HandOver, Lead, Report, Wake, Watch
 from pares.core.lease import MS
 from pares.core.wire import records as R

@@ -8,7 +8,7 @@ import pytest
 from core_authors import BASE, Paper, Pen, began
 from core_driver import WALL_US, A, Solo, once
 
-from pares.core.claims.duties import EAGER
+from pares.core.claims.chores.duties import EAGER
 from pares.core.claims.protocol import Stage
 from pares.core.errors import ConfigError
 from pares.core.events import Follow, Lead, Live, Restart, Stop

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core import events as ev
-from pares.core.claims import tick
+from pares.core.claims.chores import deaths
+from pares.core.claims.chores.duties import EAGER, gather_ns
 from pares.core.claims.decisions import Moves
-from pares.core.claims.duties import EAGER, gather_ns
 from pares.core.claims.looks import Looks
 from pares.core.claims.tick import Living
 from pares.core.lease import MS
@@ -166,7 +166,7 @@ def test_r7_after_a_death_it_looks_at_once_whom_to_watch_next(monkeypatch: pytes
         calls.extend([machine.now] * (me == member.core.me))
         return {}
 
-    monkeypatch.setattr(tick, "to_watch", to_watch)
+    monkeypatch.setattr(deaths, "to_watch", to_watch)
     for dies in machine.members[2:4]:
         dies.dead = True
         member.inbox.append(ev.Died(dies.core.me))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pares.core import events as ev
-from pares.core.claims.duties import WATCHERS, to_watch, turn, watchers
+from pares.core.claims.chores.duties import WATCHERS, to_watch, turn, watchers
 from pares.core.wire import records as R
 from pares.core.wire.world import World
 

@@ -8,7 +8,7 @@ import core_machine
 import pytest
 from core_machine import Machine, Runner
 
-from pares.core.claims.declaring import Declaring
+from pares.core.claims.chores.declaring import Declaring
 from pares.core.claims.protocol import Config, RoleSpec
 from pares.core.consume.names import Partition, Terms, tag_of
 from pares.core.consume.protocol import Consume

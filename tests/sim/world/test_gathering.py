@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pares
-from pares.core.claims.duties import EAGER
+from pares.core.claims.chores.duties import EAGER
 from pares.sim.engine import MS, SECOND
 from pares.sim.world.process import Process
 from pares.sim.world.simulation import World

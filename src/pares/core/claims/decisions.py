@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pares.core import reasons
-from pares.core.claims.duties import EAGER, turn_ns
+from pares.core.claims.chores.duties import EAGER, turn_ns
 from pares.core.claims.fitness.forming import is_large
 from pares.core.claims.fitness.pace import NEVER
 from pares.core.claims.moves import Give, Take

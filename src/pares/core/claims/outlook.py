@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from pares.core.claims.duties import EAGER
+from pares.core.claims.chores.duties import EAGER
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.forming import Forming, is_large
 from pares.core.claims.fitness.pace import Pace

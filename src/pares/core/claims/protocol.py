@@ -22,8 +22,8 @@ from enum import Enum
 from typing import Any, ClassVar, Final, get_args
 
 from pares.core import events as ev
+from pares.core.claims.chores.duties import spread_ns
 from pares.core.claims.config import Config, RoleSpec
-from pares.core.claims.duties import spread_ns
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenures

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from pares.core.claims.duties import EAGER
+from pares.core.claims.chores.duties import EAGER
 from pares.core.claims.fitness.pace import NEVER
 from pares.core.lease import MS, challenge_ns, shared_ns
 from pares.core.wire.changes import Change, DidChanged, MemberJoined, RoleChanged, SeatChanged

@@ -16,21 +16,21 @@ from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
 from pares.core import reasons
+from pares.core.claims.chores.deaths import Deaths
+from pares.core.claims.chores.declaring import Declaring
+from pares.core.claims.chores.duties import EAGER, beat_ms
+from pares.core.claims.chores.snapshotting import Snapshotting
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import Moves
-from pares.core.claims.declaring import Declaring
-from pares.core.claims.duties import EAGER, Rings, beat_ms, standby_ms, to_watch, turn
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.fitness.readiness import Readiness
 from pares.core.claims.looks import Looks
 from pares.core.claims.outbox import Outbox
-from pares.core.claims.outlook import MIN_STEP_MS
 from pares.core.claims.silence import Stopwatches
-from pares.core.claims.snapshotting import Snapshotting
 from pares.core.claims.tenure import Phase, Tenure, Tenures
 from pares.core.errors import ConfigError
 from pares.core.lease import MS, lease_ns
-from pares.core.wire import forgetting, records
+from pares.core.wire import records
 from pares.core.wire.changes import Change
 from pares.core.wire.forgetting import superseded
 from pares.core.wire.reader import Reader
@@ -61,6 +61,7 @@ class Living:
         self.readiness = Readiness(config, outbox, self.pace)
         self.moves = self.deciding(config.id, config.session_ms, watches, tenures, self.pace)
         self.snapshotting = Snapshotting(config, reader, outbox, self.moves)
+        self.deaths = Deaths(config, reader, outbox, self.moves, watches, self.pace, self.readiness)
         self.looks = Looks(config.session_ms)
         self.closing = False
         self.ending: ev.Effect = ev.Closed()
@@ -68,8 +69,6 @@ class Living:
         self._requests: list[ev.Event] = []
         self._served: list[ev.Event] = []
         """Requests written in the append that is under way: if it fails they are written again, which does no harm."""
-        self._dead: dict[str, int] = {}
-        """The members that are proven dead, and since when that is known; 0 = since now."""
         self._told: list[tuple[Seat, int, str, int, str]] = []
         self._marks: dict[Seat, tuple[int, int]] = {}
         """(token, mark) that the world does not show yet."""
@@ -77,9 +76,6 @@ class Living:
         self.declaring = Declaring(config, reader, outbox, self.moves, watches)
         self.routine = False
         """All that was written at the last tick is beats that were due, and nothing waits for them to come back."""
-        self._watch_key: object = None
-        self._watching: object = None
-        self._watch_at = 0
 
     def begin(self, now: int) -> None:
         """The join has counted."""
@@ -96,8 +92,7 @@ class Living:
         if type(event) is ev.Close:
             self.closing, self.ending = True, ev.Closed()
         elif type(event) is ev.Died:
-            self._dead.setdefault(event.member, 0)
-            self._watch_at = 0
+            self.deaths.died(event.member)
         elif type(event) is ev.Marked:
             self._marks[event.seat] = (event.token, event.mark)
         elif type(event) is ev.Ready:
@@ -183,13 +178,13 @@ class Living:
         wakes += self.moves.wakes
         if not self.tenures.left:
             self._speak(now, wakes)
-        self._watch(now, effects, wakes)
+        self.deaths.watch(now, effects, wakes)
         self.snapshotting.report(effects)
 
     def _can_wait(self, now: int) -> bool:
         """Whether a member of a large group does without a look, for now: nobody waits for what it would do."""
         world, outbox = self.reader.world, self.outbox
-        if len(world.members) <= EAGER or self._requests or self._dead or self.closing or self.tenures.left:
+        if len(world.members) <= EAGER or self._requests or self.deaths.proven or self.closing or self.tenures.left:
             return False
         if outbox.doubtful(now) or outbox.deaf(now, self.tenures.until) or self.tenures.ready_to_give():
             return False
@@ -251,8 +246,8 @@ class Living:
         if self.closing:
             self._leave(now)
             return
-        self._bury(now)
-        self._forget(now)
+        self.deaths.bury(now, closing=self.closing)
+        self.deaths.forget(now)
         if self.readiness.able and not me.draining:
             self._claim(now)
         self.declaring.act(now, effects)
@@ -316,46 +311,6 @@ class Living:
                     effects.append(ev.Report("not-handed-over", text))
                 else:
                     effects += self.tenures.stop(tenure, why, now, to=heir, pin=to is not None, down=True)
-
-    def _bury(self, now: int) -> None:
-        """Obituaries, and in the same append the claims of what they free and placement gives to this member (R7). One
-        watcher writes them at once, an heir if there is one among them; the others would only be in its way (an append
-        waits for the one before it to reach the disk), and wait a little."""
-        world = self.reader.world
-        dead = {id: since for id, since in self._dead.items() if id in world.members}
-        self._dead = dead  # who is still in the world has its obituary yet to come, or again
-        if not dead:
-            return
-        alive = self.moves.alive.difference(dead)
-        target = self.moves.after(world, alive)
-        rings, now_due = Rings(world), list[str]()
-        for id in sorted(dead):
-            dead[id] = since = dead[id] or now
-            heirs = {target.get(seat) for seat in world.held[id]}
-            behind = turn(world, id, self.me, alive, heirs, witness=bool(self.config.witness), rings=rings)
-            if self.moves.due(since + behind * MIN_STEP_MS * MS, now):
-                self._write(records.Obituary, now, of=id)
-                now_due.append(id)
-        if self.closing or not self.readiness.able:
-            return
-        roles = {seat[0] for seat in world.held.get(self.me, ())}
-        for seat in sorted(seat for id in now_due for seat in world.held[id]):
-            if target.get(seat) == self.me and seat[0] not in roles and self.outbox.room():
-                self._write(records.Claim, now, seat=seat)
-                roles.add(seat[0])
-
-    def _forget(self, now: int) -> None:
-        """Says which members are to be forgotten, when there are too many that are silent and hold nothing (R20). [a machine
-        that is too slow for its members makes them silent, and each that is forgotten begins anew, and makes it slower]"""
-        world, alive = self.reader.world, self.moves.alive
-        if len(world.members) - len(alive) <= forgetting.KEPT or not self.readiness.can_say(world):
-            return
-        if not self.pace.well or now < self.watches.late_until(world, now):
-            return  # the others are as late as itself, for all that it can tell
-        silent = self.watches.silent(world, now, standby_ms(0, len(alive)), self.pace.well_since)
-        for (_, id), (since, _) in zip(silent, silent[forgetting.KEPT :], strict=False):
-            if self.moves.in_line(since, now) and self.outbox.room():
-                self._write(records.Forget, now, of=id, over=world.members[id].offset)
 
     def _claim(self, now: int) -> None:
         for take in self.moves.takes(self.reader.world, now):
@@ -434,17 +389,3 @@ class Living:
             if state is None or state.holder != self.me or state.token != token or state.mark >= mark:
                 del self._marks[seat]
         return [(*seat, token, mark) for seat, (token, mark) in sorted(self._marks.items())]
-
-    def _watch(self, now: int, effects: list[ev.Effect], wakes: list[int]) -> None:
-        """In a large group once a session at most, or after a death, as the next one to be watched may be dead as well. [where
-        hundreds come each has other neighbours in its ring every moment]"""
-        world = self.reader.world
-        key = (world.shape, self.moves.alive)
-        if key == self._watch_key or (now < self._watch_at and len(world.members) > EAGER):
-            wakes += [] if key == self._watch_key else [self._watch_at]
-            return
-        self._watch_key, self._watch_at = key, now + self.config.session_ms * MS
-        locks = to_watch(world, self.me, self.moves.alive, self.config.witness)
-        if locks != self._watching:
-            self._watching = locks
-            effects.append(ev.Watch(locks))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pares.core import events as ev
-from pares.core.claims.duties import EAGER, gather_ns
+from pares.core.claims.chores.duties import EAGER, gather_ns
 from pares.core.claims.protocol import Claims
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock

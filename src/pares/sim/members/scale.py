@@ -6,7 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from pares.core.claims import decisions, duties, outbox, outlook, silence, snapshotting, tick
+from pares.core.claims import decisions, outbox, outlook, silence, tick
+from pares.core.claims.chores import deaths, duties, snapshotting
 from pares.core.claims.fitness import forming
 from pares.core.wire import forgetting, reader, world
 from pares.ledger import retention
@@ -21,7 +22,7 @@ SCALED: Final = {
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
     "eager": tuple(
-        (module, "EAGER") for module in (duties, decisions, outlook, silence, tick, forming, binding, ground)
+        (module, "EAGER") for module in (duties, deaths, decisions, outlook, silence, tick, forming, binding, ground)
     ),
     "trim_every": ((retention, "EVERY"),),
 }

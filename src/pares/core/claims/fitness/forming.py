@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pares.core.claims.duties import EAGER, first_ns
+from pares.core.claims.chores.duties import EAGER, first_ns
 from pares.core.claims.silence import Stopwatches
 from pares.core.lease import MS
 from pares.core.wire.records import Seat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pares.core.claims.duties import EAGER
+from pares.core.claims.chores.duties import EAGER
 from pares.core.wire.reader import Reader, State
 from pares.runtime.driver.doorbell import without_bell
 from pares.runtime.driver.logs import look_every

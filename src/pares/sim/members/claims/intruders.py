@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.claims import duties
+from pares.core.claims.chores import duties
 from pares.core.claims.protocol import Stage
 from pares.core.wire import records
 from pares.core.wire.records import MAX_INT, Seat

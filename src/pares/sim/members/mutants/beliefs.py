@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.claims import duties, protocol, silence, tick
+from pares.core.claims import protocol, silence, tick
+from pares.core.claims.chores import duties
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.silence import Stopwatches
 from pares.core.claims.tenure import Phase, Tenure, Tenures

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from pares.core.claims import decisions, outlook, tick
-from pares.core.claims import tick as living
+from pares.core.claims.chores.deaths import Deaths
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placing.placement import _Placement  # pyright: ignore[reportPrivateUsage]
@@ -22,17 +22,15 @@ from pares.sim.mutant import Mutant, Patch
 
 
 def _obituary_without_proof() -> list[Patch]:
-    bury = tick.Living._bury  # pyright: ignore[reportPrivateUsage]
+    bury = Deaths.bury
 
-    def guess(self: tick.Living, now: int) -> None:
+    def guess(self: Any, now: int, *, closing: bool) -> None:
         """Overdue is taken for dead."""
-        world = self.reader.world
-        self._dead |= {  # pyright: ignore[reportPrivateUsage]
-            id: 0 for id, m in world.members.items() if id not in self.moves.alive and m.lock is not None
-        }
-        bury(self, now)
+        members, alive = self._reader.world.members, self._moves.alive
+        self.proven |= {id: 0 for id, m in members.items() if id not in alive and m.lock is not None}
+        bury(self, now, closing=closing)
 
-    return [(tick.Living, "_bury", guess)]
+    return [(Deaths, "bury", guess)]
 
 
 def _everything_moves() -> list[Patch]:
@@ -149,16 +147,19 @@ def _nobody_is_superseded() -> list[Patch]:
 
 def _the_silent_stay() -> list[Patch]:
     """Nobody says that they are to be forgotten."""
-    return [(living.Living, "_forget", lambda self, now: None)]
+    return [(Deaths, "forget", lambda self, now: None)]
 
 
 def _forgotten_at_once() -> list[Patch]:
     """A member that holds nothing is called silent a moment after its last record."""
     whole = Stopwatches.silent
 
-    def hasty(self: Stopwatches, world: World, now: int, beat_ms: int) -> list[tuple[int, str]]:
-        longest = max(member.session_ms for member in world.members.values())
-        return [(min(at, now), id) for at, id in whole(self, world, now + 2 * longest * MS, beat_ms)]
+    def hasty(self: Stopwatches, world: World, now: int, beat_ms: int, since: int) -> list[tuple[int, str]]:
+        longest, known = max(member.session_ms for member in world.members.values()), self.looked_at
+        self.looked_at += 2 * longest * MS
+        found = whole(self, world, now, beat_ms, 0)
+        self.looked_at = known
+        return [(min(at, now), id) for at, id in found]
 
     return [(Stopwatches, "silent", hasty)]
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.claims import tick
+from pares.core.claims.chores import deaths
 from pares.core.wire.records import Lock
 from pares.runtime.death import evidence
 from pares.runtime.death.evidence import Found
@@ -38,14 +39,14 @@ def _replaced_is_dead() -> list[Patch]:
 
 def _any_boot() -> list[Patch]:
     """The locks of other hosts are judged, too, where their files can be seen."""
-    to_watch = tick.to_watch
+    to_watch = deaths.to_watch
 
     def everybody(world: Any, me: str, alive: Any, witness: str = "") -> dict[str, Lock]:
         if not witness:
             return to_watch(world, me, alive)
         return {id: m.lock for id, m in world.members.items() if m.lock is not None}
 
-    return [(evidence, "is_here", lambda statement, boot: True), (tick, "to_watch", everybody)]
+    return [(evidence, "is_here", lambda statement, boot: True), (deaths, "to_watch", everybody)]
 
 
 def _another_incarnation() -> list[Patch]:
@@ -62,12 +63,12 @@ def _another_incarnation() -> list[Patch]:
 
 def _says_it_late() -> list[Patch]:
     """A witness leaves the obituary to others, as if members of the host had to be there."""
-    turn = tick.turn
+    turn = deaths.turn
 
     def after_all(*those: Any, witness: bool, rings: Any) -> int:
         return 10_000 if witness else turn(*those, witness=witness, rings=rings)
 
-    return [(tick, "turn", after_all)]
+    return [(deaths, "turn", after_all)]
 
 
 WITNESSED: Final[dict[str, Any]] = {

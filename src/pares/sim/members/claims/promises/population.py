@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pares.core.claims.duties import standby_ms
+from pares.core.claims.chores.duties import standby_ms
 from pares.core.wire import forgetting
 from pares.core.wire.changes import Began, MemberLeft, SeatChanged
 from pares.core.wire.records import Forget, Snapshot

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from pares.core import events as ev
-from pares.core.claims.asked import differing
+from pares.core.claims.chores.asked import differing
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import Moves
 from pares.core.claims.outbox import Outbox

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pares.core.claims.chores.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import Moves
-from pares.core.claims.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
 from pares.core.claims.outbox import Outbox
 from pares.core.events import Effect, Report, Trim
 from pares.core.lease import MS
