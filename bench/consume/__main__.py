@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pares
 from bench.cases import Row
@@ -25,6 +26,8 @@ from pares.core.errors import ParesError
 
 LEFT_OUT = "left-out"
 """What stands in the document in the place of a case for peers that are not here."""
+PEERS: Final = frozenset({"throughput", "handlers"})
+"""The cases that measure peers which may not be here."""
 IMAGE = "bench-consume.svg"
 Cases = dict[str, Callable[[bool], Iterator[Row]]]
 
@@ -75,10 +78,11 @@ def main() -> None:
     for folder in (Path(pares.__file__).parent, Path(__file__).parents[1]):
         compileall.compile_dir(folder, quiet=2)
     where, began = f"{machine()}; load average {os.getloadavg()[0]:.1f} when it began", time.monotonic()
-    found: dict[str, list[Row]] = {LEFT_OUT: list(missing())}
+    chosen = options.only or list(cases(options.minutes))
+    found: dict[str, list[Row]] = {LEFT_OUT: list(missing()) if PEERS & set(chosen) else []}
     for row in found[LEFT_OUT]:
         print(f"{row.what}: {row.figures}", flush=True)
-    for name in options.only or cases(options.minutes):
+    for name in chosen:
         rows = found[name] = []
         for row in told(name, cases(0.5 if options.quick else options.minutes)[name](options.quick)):
             rows.append(row)
