@@ -66,9 +66,11 @@ class Trimming:
         """Trims what may go below `before`, or a part of it. Returns whether there may be more. Raises as `expire`."""
         first = self._log.start(partition)
         # Before its first entry a log may have a hole that is wider than what goes at once.
-        found = self._log.read(first, partition, max_records=1)
+        found, now_ms = self._log.read(first, partition, max_records=1), self._wall_us() // 1000
+        if found and found[0].timestamp_ms > now_ms - round((self._log.retention or 0) * 1000):
+            return False  # [each member of a large group looks for the place in the whole log, all at the same moment]
         most = (found[0].offset if found else first) + AT_ONCE
-        return expire(self._log, min(before, most), partition, now_ms=self._wall_us() // 1000) >= most
+        return expire(self._log, min(before, most), partition, now_ms=now_ms) >= most
 
     def hasten(self) -> None:
         """Has the next trim follow after `AGAIN`."""

@@ -152,6 +152,7 @@ class Living:
         """One tick. Writes into the outbox; adds effects, and when to be called again."""
         world = self.reader.world
         self._wall_us, self.routine = wall_us, False
+        self.snapshotting.judge(now, wakes)
         if self._can_wait(now):
             self.outbox.due_ms = self._said_ms(now)
             self._speak(now, wakes)

@@ -36,6 +36,8 @@ WINDOW: Final = 4096
 KEPT_PLACES: Final = 256
 KEPT_BAD: Final = 20
 KEPT_REFUSED: Final = 1000
+KEPT_UNJUDGED: Final = 2
+"""Snapshots that wait to be compared, at most."""
 NO_PLACE: Final = "no place"
 """What stands for the hash of a reader's world where it kept none, since to it that is no place."""
 
@@ -107,6 +109,9 @@ class Reader:
         self.taken: Taken | None = None
         self.verified = -1
         """`upto` of the newest snapshot in the log that agrees with this reader's own world."""
+        self.patient = False
+        """Set to have snapshots compared when `judge` is called, and not when they are read."""
+        self.unjudged: list[Whole] = []
         self.defects: list[Defect] = []
         self.last_seen = -1
         """Adrift: the offset of the group's last record, or of the entry before the log's start."""
@@ -137,6 +142,7 @@ class Reader:
         """Begins (again) with nothing known, on a log that now has the entries from `start` to before `end`."""
         self.start, self.end, self._dry = start, end, False
         self.world, self.places, self.taken, self.anchor = World(lasting=self.lasting), {}, None, None
+        self.unjudged = []
         self._parts, self._found, self._entered = Parts(), None, None
         if start == 0 and end <= WINDOW:
             self.state, self.position = State.FOLDING, 0
@@ -317,13 +323,21 @@ class Reader:
 
     def _counted(self, offset: int, record: records.AnyRecord | records.Unknown) -> None:
         if type(record) is records.Genesis:
-            self.places, self._parts, self.verified, self.taken = {}, Parts(), -1, None
+            self.places, self._parts, self.verified, self.taken, self.unjudged = {}, Parts(), -1, None, []
         elif type(record) is records.Snapshot:
             if self._entered is not None and (record.m, record.id) == (self._entered.author, self._entered.id):
                 self._seen_parts += 1
             whole = self._parts.add(offset, record)
             if whole is not None:
-                self._compare(whole)
+                self.unjudged.append(whole)
+                if not self.patient or len(self.unjudged) > KEPT_UNJUDGED:
+                    self.judge()
+
+    def judge(self) -> None:
+        """Compares the snapshots that were read since it was last called."""
+        unjudged, self.unjudged = self.unjudged, []
+        for whole in unjudged:
+            self._compare(whole)
 
     def _place(self, offset: int, record: records.AnyRecord | records.Unknown, changes: list[Change]) -> None:
         if not _fold.at_place(self.world, offset, record, changes):

@@ -25,6 +25,8 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
+JUDGED_US: Final = 10
+"""Twice what it takes to load a snapshot and to hash it, for each member and each seat in it."""
 UNLED_US: Final = 20
 """Microseconds for each member alive, and each seat that nobody has led, over which a larger group spreads its first claims."""
 BALANCE_MS: Final = 20
@@ -65,6 +67,14 @@ def spread_ns(me: str, members: int, session_ms: int) -> int:
     which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
     placed for, by all the others by itself]"""
     return _part(me, 0 if members <= EAGER else min(members * MS, session_ms * MS // 4))
+
+
+def judge_ns(world: World, me: str) -> int:
+    """For how long a member leaves a snapshot that it has read as it is, before it compares it with its own world: not at all
+    in a small group; else a part, which its id says, of what all members together take for that, and as much again. [a hundred
+    members load the world at the same moment, and their leases run out meanwhile]"""
+    members = len(world.members)
+    return _part(me, 0 if members <= EAGER else members * (members + len(world.seats)) * JUDGED_US * 1000)
 
 
 def first_ns(me: str, alive: int, unled: int, session_ms: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pares.core.claims.chores.duties import SNAPSHOT_TEXT, snapshot_every_ns, snapshot_writer
+from pares.core.claims.chores.duties import EAGER, SNAPSHOT_TEXT, judge_ns, snapshot_every_ns, snapshot_writer
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import Moves
 from pares.core.claims.outbox import Outbox
@@ -34,11 +34,28 @@ class Snapshotting:
         self._verified = self._trimmed = -1
         self._snapshots = self._tries = 0
         self._asked_at = (-1, 0)
+        self._judge_at: int | None = None
         self._defects = 0
 
     def begin(self, now: int) -> None:
         """The join has counted."""
         self._last_at = now
+
+    def judge(self, now: int, wakes: list[int]) -> None:
+        """Compares snapshots that were read, in a large group each member at its own time. At once if it has a world of its own
+        to write: it does so until one was found right."""
+        reader = self.reader
+        reader.patient = len(reader.world.members) > EAGER
+        if not reader.unjudged:
+            self._judge_at = None
+            return
+        if self._judge_at is None:
+            self._judge_at = now + judge_ns(reader.world, self.config.id)
+        if now < self._judge_at and reader.taken is None:
+            wakes.append(self._judge_at)
+            return
+        reader.judge()
+        self._judge_at = None
 
     def act(self, now: int, wakes: list[int]) -> None:
         """Writes the world at a place, when it is this member's turn and time (R10). It keeps that world until a snapshot of
