@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from core_authors import Paper, Pen, began, token
 from core_driver import LOCK, A, Solo, challenger, leader, with_others
 
-from pares.core.claims.chores.duties import EAGER, gather_ns
-from pares.core.events import Died, HandOver, Lead, Report, Wake, Watch
+from pares.core.claims.chores import snapshotting
+from pares.core.claims.chores.duties import EAGER, gather_ns, judge_ns
+from pares.core.events import Append, Died, HandOver, Lead, Report, Wake, Watch
 from pares.core.lease import MS
 from pares.core.wire import records as R
 
@@ -194,3 +196,61 @@ def test_r21_the_larger_the_group_the_longer_a_round_gathers() -> None:
     assert 1 * MS < gather_ns(EAGER + 1, 1000) < gather_ns(100, 1000) == 10 * MS
     assert gather_ns(1000, 1000) == gather_ns(300, 1000) == 25 * MS, "a fortieth of a session at the most"
     assert gather_ns(1000, 10_000) == 100 * MS
+
+
+def large(**config: Any) -> tuple[Solo, list[Pen]]:
+    """A member that leads A, in a large group whose others beat now and then."""
+    solo, pens = with_others(*(f"p{i:02}~1" for i in range(EAGER + 4)), leader_=config)
+    assert len(solo.world.members) > EAGER
+    return solo, pens
+
+
+def spoken(solo: Solo, pens: list[Pen], seconds: float) -> list[tuple[int, Any]]:
+    """What the member has written meanwhile, and when; the others beat."""
+    found: list[tuple[int, Any]] = []
+    end = solo.now + int(seconds * 1000) * MS
+    while solo.now < end:
+        for pen in pens:
+            pen.beat()
+        for _ in range(10):
+            found += [(solo.now, record) for record in solo.run(0.01)]
+    return found
+
+
+def test_r10_in_a_large_group_parts_come_one_at_a_time_and_the_last_one_wakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshotting, "PART_TEXT", 1000)
+    solo, pens = large(retention_ms=40_000)
+    written = spoken(solo, pens, 14)
+    parts = [(at, record) for at, record in written if isinstance(record, R.Snapshot)]
+    assert len(parts) == parts[0][1].parts > 3
+    assert [record.part for _, record in parts] == list(range(len(parts)))
+    apart = [(later - earlier) // MS for (earlier, _), (later, _) in itertools.pairwise(parts)]
+    assert min(apart) >= 250
+    assert max(apart) < 600
+    urgent = {payload: append.urgent for append in solo.of(Append) for payload in append.payloads}
+    woke = [urgent[R.encode(record)] for _, record in parts]
+    assert woke == [False] * (len(parts) - 1) + [True]
+    assert solo.claims.reader.verified == parts[0][1].upto
+    assert solo.claims.reader.defects == []
+
+
+def test_r10_in_a_large_group_each_compares_a_snapshot_at_its_own_time() -> None:
+    paper, pens = began(*(f"p{i:02}~1" for i in range(EAGER + 4)), reads=R.READS)
+    pens[0].beat()
+    pens[0].claim("A")
+    solo = Solo(paper=paper, eligible=("A",))
+    spoken(solo, pens, 3)
+    reader = solo.claims.reader
+    reader.wanted, at = True, reader.world.placed
+    while reader.world.placed == at:
+        spoken(solo, pens, 0.1)
+    taken, reader.taken, before = reader.taken, None, reader.verified
+    assert taken is not None
+    assert taken.upto > before
+    pens[0].write(R.Snapshot, upto=taken.upto, id="x", part=0, parts=1, world=taken.text)
+    due = judge_ns(solo.world, solo.me)
+    assert due > 2 * MS
+    solo.run(0.001, every=0.001)
+    assert (reader.verified, len(reader.unjudged)) == (before, 1)
+    solo.run(due / 1e9 + 0.01, every=0.001)
+    assert (reader.verified, reader.unjudged, reader.defects) == (taken.upto, [], [])

@@ -25,8 +25,11 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
-JUDGED_US: Final = 10
-"""Twice what it takes to load a snapshot and to hash it, for each member and each seat in it."""
+JUDGED_US: Final = 50
+"""Twice what it takes to load a snapshot and to hash it, for each member and each seat in it, in a process that has long done
+something else."""
+JUDGED_MS: Final = 150_000
+"""A quarter of the time from one snapshot to the next (`snapshot_every_ns`)."""
 UNLED_US: Final = 20
 """Microseconds for each member alive, and each seat that nobody has led, over which a larger group spreads its first claims."""
 BALANCE_MS: Final = 20
@@ -35,6 +38,8 @@ WATCHERS: Final = 2
 """How many members watch one holder's lock (R7)."""
 SNAPSHOT_TEXT: Final = 200_000
 """Characters of a world in one part of a snapshot: with escapes well below a record's limit."""
+PART_TEXT: Final = 32_000
+"""The same in a large group, where all read one part before the next is written: a fraction of a millisecond for each."""
 
 
 def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hurry: bool = False) -> int:
@@ -74,7 +79,8 @@ def judge_ns(world: World, me: str) -> int:
     in a small group; else a part, which its id says, of what all members together take for that, and as much again. [a hundred
     members load the world at the same moment, and their leases run out meanwhile]"""
     members = len(world.members)
-    return _part(me, 0 if members <= EAGER else members * (members + len(world.seats)) * JUDGED_US * 1000)
+    together = members * (members + len(world.seats)) * JUDGED_US * 1000
+    return _part(me, 0 if members <= EAGER else min(together, JUDGED_MS * MS))
 
 
 def first_ns(me: str, alive: int, unled: int, session_ms: int) -> tuple[int, int]:

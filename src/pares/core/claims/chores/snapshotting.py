@@ -6,9 +6,17 @@ no way in; for a joiner the next in line do so too, a little later. It is harmle
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
 
-from pares.core.claims.chores.duties import EAGER, SNAPSHOT_TEXT, judge_ns, snapshot_every_ns, snapshot_writer
+from pares.core.claims.chores.duties import (
+    EAGER,
+    PART_TEXT,
+    SNAPSHOT_TEXT,
+    judge_ns,
+    snapshot_every_ns,
+    snapshot_writer,
+)
 from pares.core.claims.config import Config
 from pares.core.claims.decisions import Moves
 from pares.core.claims.outbox import Outbox
@@ -35,6 +43,9 @@ class Snapshotting:
         self._snapshots = self._tries = 0
         self._asked_at = (-1, 0)
         self._judge_at: int | None = None
+        self._unsaid: deque[dict[str, Any]] = deque()
+        """Parts of the world in `reader.taken` that are still to be written."""
+        self._say_at = 0
         self._defects = 0
 
     def begin(self, now: int) -> None:
@@ -64,13 +75,16 @@ class Snapshotting:
         if reader.verified > self._verified:
             self._verified, self._last_at, self._tries = reader.verified, now, 0
         taken = reader.taken
-        if taken is not None and (taken.upto <= reader.verified or self._tries >= SNAPSHOT_TRIES):
+        if taken is not None and (
+            taken.upto <= reader.verified or (self._tries >= SNAPSHOT_TRIES and not self._unsaid)
+        ):
             reader.taken, self._tries, taken = None, 0, None
+        if taken is None or (self._unsaid and self._unsaid[0]["upto"] != taken.upto):
+            self._unsaid.clear()
         first = snapshot_writer(world, self.moves.alive) == self.config.id
         if taken is not None and (first or (taken.asked and self._my_turn(taken, now))):
-            self._tries += 1
             self._last_at = now
-            self._say(taken, now)
+            self._say(taken, now, wakes)
         elif first:
             retention = self.config.retention_ms
             every = snapshot_every_ns(world, None if retention is None else retention * MS)
@@ -83,12 +97,25 @@ class Snapshotting:
             self._asked_at = (taken.upto, now)
         return self.moves.in_line(self._asked_at[1] + self.config.session_ms * MS // 4, now)
 
-    def _say(self, taken: Taken, now: int) -> None:
+    def _say(self, taken: Taken, now: int, wakes: list[int]) -> None:
+        """In a large group, unless a joiner waits, a small part after each quarter of a session, and only the last one wakes
+        the others. [a hundred members read all of it at the same moment, and their leases run out meanwhile]"""
+        slowly = len(self.reader.world.members) > EAGER and not taken.asked
+        if not self._unsaid:
+            self._begin(taken, PART_TEXT if slowly else SNAPSHOT_TEXT)
+        while self._unsaid and (not slowly or now >= self._say_at):
+            urgent, last = self.outbox.urgent, len(self._unsaid) == 1
+            self.outbox.write(self.reader.world, Snapshot, now, **self._unsaid.popleft())
+            self.outbox.urgent = urgent or last or not slowly
+            self._say_at = now + self.config.session_ms * MS // 4
+        wakes += [self._say_at] if self._unsaid else []
+
+    def _begin(self, taken: Taken, most: int) -> None:
+        self._tries += 1
         self._snapshots += 1
-        chunks = [taken.text[i : i + SNAPSHOT_TEXT] for i in range(0, len(taken.text), SNAPSHOT_TEXT)]
-        for part, chunk in enumerate(chunks):
-            fields: dict[str, Any] = {"id": f"{taken.upto}.{self._snapshots}", "part": part, "parts": len(chunks)}
-            self.outbox.write(self.reader.world, Snapshot, now, upto=taken.upto, world=chunk, **fields)
+        chunks = [taken.text[i : i + most] for i in range(0, len(taken.text), most)]
+        said = {"id": f"{taken.upto}.{self._snapshots}", "upto": taken.upto, "parts": len(chunks)}
+        self._unsaid.extend({**said, "part": part, "world": chunk} for part, chunk in enumerate(chunks))
 
     def report(self, effects: list[Effect]) -> None:
         """Worlds that differ, to a person; and what nobody needs any more."""
