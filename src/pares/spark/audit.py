@@ -34,7 +34,7 @@ from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
-from pares.spark.session import out_of_memory, require_rows, session, settled
+from pares.spark.session import out_of_memory, require_rows, session, settled, while_kept
 from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
@@ -223,9 +223,14 @@ def _audits(
     from pares.spark.reading import Reading
 
     url, partition = place
-    reading = Reading(spark, url, partition, options, ledger)
-    facts = reading.fold(group, induced=induced, error_ms=allowed.error_ms)
-    return judged(spark, facts, reading, group, ledger, allowed, faults, writes, engine)
+    struck = list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
+
+    def work_out() -> list[AuditResult]:
+        reading = Reading(spark, url, partition, options, ledger)
+        facts = reading.fold(group, induced=induced, error_ms=allowed.error_ms)
+        return judged(spark, facts, reading, group, ledger, allowed, struck, writes, engine)
+
+    return while_kept(work_out)
 
 
 class Folded(Protocol):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pares.spark.java import JavaHome
+
+log: Final = logging.getLogger("pares.spark.session")
+T = TypeVar("T")
 
 SHUFFLE_PARTITIONS: Final = 2
 """An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
@@ -53,6 +57,9 @@ _JAVA: Final = "spark.driver.extraJavaOptions"
 _CLASSES: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.plugins")
 _LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM that only puts the command of the other one together."""
+TRIES: Final = 5
+_LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""By what Spark's errors say so."""
 _HERE: Final = re.compile(r"local(\[.*)?")
 """How the master of a session is called whose executor is the driver itself."""
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
@@ -254,14 +261,26 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 def settled(frame: DataFrame) -> DataFrame:
     """The frame with its rows worked out now, once. Executors keep them. Where these are processes of their own, two keep each
-    row, if there are two: what one alone has kept is gone with it, and Spark can't work it out again. [one executor of twenty
-    is lost, and with it the audit]"""
+    row, if there are two by then: what one alone has kept is gone with it, and Spark can't work it out again (`while_kept`).
+    [one executor of twenty is lost, and with it the audit]"""
     if _HERE.fullmatch(frame.sparkSession.conf.get("spark.master", None) or ""):
         return frame.localCheckpoint(eager=True)
     from pyspark import StorageLevel
 
     # As it keeps them by itself, but twice.
     return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, True, 2))
+
+
+def while_kept(do: Callable[[], T]) -> T:
+    """What `do` returns; it is done again if executors are lost with what they alone have kept of it (`settled`)."""
+    for left in reversed(range(TRIES)):
+        try:
+            return do()
+        except Exception as error:
+            if not left or _LOST not in str(error):
+                raise
+            log.warning("executors of Spark were lost with what they have kept: it is worked out again")
+    raise AssertionError("the last try returns or raises")
 
 
 def started_here(spark: SparkSession) -> bool:

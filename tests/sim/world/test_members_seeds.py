@@ -31,13 +31,12 @@ def test_clean_seeds_keep_every_promise(first: int) -> None:
     assert sum(outcome.records for outcome in outcomes) > 6 * 30, "nothing happened in these seeds"
 
 
-def test_r20_nobody_is_to_be_forgotten_sooner_than_it_may_be() -> None:
-    """A member is silent when it is later than it said."""
+def test_r20_those_who_come_under_other_names_are_forgotten_and_no_sooner_than_they_may_be() -> None:
     outcome = perform(2711, told=True)
     assert outcome.what == ""
     text = "\n".join(outcome.trace)
     assert "new36      killed" in text
-    assert "forget of new14~" in text
+    assert text.count("forget of new") > 10
 
 
 def test_users_that_move_a_role_without_end_are_no_defect_of_its_members() -> None:

@@ -55,20 +55,28 @@ def strike():
 
 def struck(do):
     # While its tasks fold the log.
+    while len(executors()) < 2:
+        time.sleep(0.05)
+    over = threading.Event()
     def wait_and_strike():
-        while not (busy() and len(executors()) == 2):
-            time.sleep(0.01)
+        while not busy():
+            if over.wait(0.01):
+                return
         strike()
     hands = threading.Thread(target=wait_and_strike)
     hands.start()
-    done = do()
-    hands.join()
-    return done
+    try:
+        return do()
+    finally:
+        over.set()
+        hands.join()
 
 def between_jobs(frame, settled=tasks.settled):
-    # When what is settled is all that is left of what the tasks have found.
+    # When what is settled is all that is left of what the tasks have found. The executor that came for the first one may have
+    # come too late to keep anything: then it is worked out again.
     done = settled(frame)
-    strike()
+    if len(killed) == 1:
+        strike()
     return done
 
 found = struck(lambda: audit(url, "g", spark=spark))
@@ -90,9 +98,12 @@ print(json.dumps({
 def test_an_executor_that_is_killed_changes_nothing_of_what_is_found(tmp_path: Path) -> None:
     url = steady(range(5000, ENTRIES, 5000), length=ENTRIES).save(tmp_path / "l.db")
     job = [sys.executable, "-c", JOB, url, str(tmp_path / "h")]
-    ran = subprocess.run(job, capture_output=True, text=True, timeout=800, check=False)
-    assert ran.returncode == 0, ran.stderr
-    said = json.loads(ran.stdout)
+    # Into files: workers of an executor that was killed may hold a pipe open for longer than the driver lives.
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as to, err.open("w") as errors:
+        ran = subprocess.run(job, stdout=to, stderr=errors, timeout=800, check=False)
+    assert ran.returncode == 0, err.read_text()
+    said = json.loads(out.read_text())
     assert said["killed"] == 3
     assert said["lost"] >= 3
     plain = audit(url, "g", engine="python")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.task import AGAIN
 from pares.spark.histories.updating import Order, check, update
 from pares.spark.host.room import room
-from pares.spark.session import frame_of
+from pares.spark.session import frame_of, while_kept
 from pares.spark.source.options import OnLoss
 
 if TYPE_CHECKING:
@@ -243,7 +243,16 @@ class History:
     ) -> AuditResult:
         """The audit of a group by what is stored: the same as `pares.spark.audit.audit` of the log itself, which may be long
         gone. Raises `ConfigError` for a group that the history does not have."""
-        return self._judged().audit(group, writes, faults)
+        struck = list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
+
+        def work_out() -> AuditResult:
+            try:
+                return self._judged().audit(group, writes, struck)
+            except Exception:
+                self._judging = None  # its facts may be what is lost
+                raise
+
+        return while_kept(work_out)
 
     def _judged(self) -> Judging:
         last = self._last()
