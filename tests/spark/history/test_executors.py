@@ -71,11 +71,14 @@ def struck(do):
         over.set()
         hands.join()
 
+between = []
+
 def between_jobs(frame, settled=tasks.settled):
     # When what is settled is all that is left of what the tasks have found. The executor that came for the first one may have
     # come too late to keep anything: then it is worked out again.
     done = settled(frame)
-    if len(killed) == 1:
+    if not between:
+        between.append(True)
         strike()
     return done
 
@@ -104,8 +107,9 @@ def test_an_executor_that_is_killed_changes_nothing_of_what_is_found(tmp_path: P
         ran = subprocess.run(job, stdout=to, stderr=errors, timeout=800, check=False)
     assert ran.returncode == 0, err.read_text()
     said = json.loads(out.read_text())
-    assert said["killed"] == 3
-    assert said["lost"] >= 3
+    # Between two jobs always; while tasks fold, unless they had ended before it was seen that they run, of an audit or an update.
+    assert said["killed"] >= 2
+    assert said["lost"] >= 2
     plain = audit(url, "g", engine="python")
     assert said["summaries"] == [str(plain.summary)] * 3
     assert said["rows"] == [{name: len(plain.rows(name)) for name in plain.tables}] * 2
