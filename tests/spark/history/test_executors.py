@@ -107,7 +107,7 @@ def test_an_executor_that_is_killed_changes_nothing_of_what_is_found(tmp_path: P
         ran = subprocess.run(job, stdout=to, stderr=errors, timeout=800, check=False)
     assert ran.returncode == 0, err.read_text()
     said = json.loads(out.read_text())
-    # Between two jobs always; while tasks fold, unless they had ended before it was seen that they run, of an audit or an update.
+    # Between two jobs always; while tasks fold, unless these had ended before it was seen that they ran.
     assert said["killed"] >= 2
     assert said["lost"] >= 2
     plain = audit(url, "g", engine="python")
