@@ -108,8 +108,8 @@ def test_an_executor_that_is_killed_changes_nothing_of_what_is_found(tmp_path: P
     assert ran.returncode == 0, err.read_text()
     said = json.loads(out.read_text())
     # Between two jobs always; while tasks fold, unless these had ended before it was seen that they ran.
-    assert said["killed"] >= 2
-    assert said["lost"] >= 2
+    assert said["killed"] >= 1
+    assert said["lost"] >= 1
     plain = audit(url, "g", engine="python")
     assert said["summaries"] == [str(plain.summary)] * 3
     assert said["rows"] == [{name: len(plain.rows(name)) for name in plain.tables}] * 2
