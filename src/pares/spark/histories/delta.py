@@ -90,27 +90,30 @@ def publish(root: Path, chain: Chain) -> None:
     if last is None:
         return
     begin(root)
-    while (low := min(_upto(root, name, chain, last.batch) for name in PUBLISHED)) < last.batch:
+    ended = False
+    while not ended:
+        tables = {name: _table(root / name, chain, last.batch) for name in PUBLISHED}
+        low = min(map(upto_of, tables.values()))
         high = min(low + AT_ONCE, last.batch)
         batches = chain.between(low + 1, high)
-        ended = [_publish(root / name, name, batches) for name in PUBLISHED]
-        if high == last.batch and all(ended):
-            return
+        done = [not batches or _publish(table, root / name, name, batches) for name, table in tables.items()]
+        ended = high == last.batch and all(done)
 
 
-def _upto(root: Path, name: str, chain: Chain, last: int) -> int:
-    """The last batch whose files the table names; -1: it names none."""
-    with _told(root / name):
-        upto = upto_of(DeltaLog(root / name).table())
+def _table(place: Path, chain: Chain, last: int) -> DeltaTable:
+    """The table as it is now. Raises `ConfigError` where it names batches that the history does not have."""
+    with _told(place):
+        table = DeltaLog(place).table()
+    upto = upto_of(table)
     if upto > last:
         # Others go on meanwhile. Where they have not, somebody has put back a part of the history alone.
         there = chain.last()
         if there is None or upto > there.batch:
             raise ConfigError(
-                f"the Delta table {root / name} has batch {upto}, and the history has no such batch yet: remove "
-                f"{root / name / LOG}, and update again, which makes it of what the history has"
+                f"the Delta table {place} has batch {upto}, and the history has no such batch yet: remove {place / LOG}, and "
+                "update again, which makes it of what the history has"
             )
-    return upto
+    return table
 
 
 def upto_of(table: DeltaTable) -> int:
@@ -118,16 +121,15 @@ def upto_of(table: DeltaTable) -> int:
     return -1 if number is None else number
 
 
-def _publish(place: Path, name: str, batches: list[Manifest]) -> bool:
+def _publish(table: DeltaTable, place: Path, name: str, batches: list[Manifest]) -> bool:
     """Has the table name the files of these batches that it does not name yet. False: another one was faster."""
     to, last = DeltaLog(place), batches[-1].batch
     with _told(place):
-        table = to.table()
         _check(table, place, name)
         upto = upto_of(table)
         new = [batch for batch in batches if batch.batch > upto]
         adds = [_added(file.path, file.bytes, file.rows) for batch in new for file in batch.files.get(name, ())]
-        if not adds and last - upto < SPARSE:
+        if upto >= last or (not adds and last - upto < SPARSE):
             return True
         what = f"batches {upto + 1} to {last}"
         try:
