@@ -221,9 +221,10 @@ def _audits(
 ) -> list[AuditResult]:
     # Only now: it needs pyspark, and if that is not there, `session` has said so.
     from pares.spark.reading import Reading
+    from pares.spark.rows import repeatable
 
     url, partition = place
-    struck = list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
+    struck = repeatable(faults)
 
     def work_out() -> list[AuditResult]:
         reading = Reading(spark, url, partition, options, ledger)

@@ -140,6 +140,11 @@ def load_writes(spark: SparkSession, source: str | Path | DataFrame) -> DataFram
     return _shape(rows, WRITES, NEEDED, order, told(source))
 
 
+def repeatable(faults: str | Path | DataFrame | Faults | None) -> str | Path | DataFrame | Faults | None:
+    """The same, to be loaded more than once: an iterable may be read but once."""
+    return list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
+
+
 def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
     """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one."""
     needed = tuple(FAULTS)

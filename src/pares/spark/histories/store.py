@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.task import AGAIN
 from pares.spark.histories.updating import Order, check, update
 from pares.spark.host.room import room
+from pares.spark.rows import repeatable
 from pares.spark.session import frame_of, while_kept
 from pares.spark.source.options import OnLoss
 
@@ -243,7 +244,7 @@ class History:
     ) -> AuditResult:
         """The audit of a group by what is stored: the same as `pares.spark.audit.audit` of the log itself, which may be long
         gone. Raises `ConfigError` for a group that the history does not have."""
-        struck = list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
+        struck = repeatable(faults)
 
         def work_out() -> AuditResult:
             try:
