@@ -10,13 +10,16 @@ else wants it. (Within a session: with autogroups, Linux shares processors out a
 each. So both ranks stay in this one.) Where a system has no such policy (all but Linux), or does not keep to it, one rank plays
 after the other.
 
-What is said behind is printed at the end. Exits with 0 if nothing has failed in either rank.
+What is said behind is printed at the end, and behind that, where something has failed, once more what it was: of thousands of
+lines the last ones are read. Exits with 0 if nothing has failed in either rank.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,6 +44,8 @@ class Rank:
 
     def __init__(self, commands: Sequence[Command], said: IO[bytes]) -> None:
         self.codes: list[int] = []
+        self.ends: list[int] = []
+        """Where in what was said each command's part ends."""
         self._commands, self._said = commands, said
         self._running: subprocess.Popen[bytes] | None = None
         self._over = False
@@ -54,6 +59,7 @@ class Rank:
             self._running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
             give_way(self._running.pid)
             self.codes.append(self._running.wait())
+            self.ends.append(os.fstat(self._said.fileno()).st_size)
 
     def wait(self) -> None:
         self._thread.join()
@@ -96,6 +102,24 @@ def behind(commands: Sequence[Command], said: IO[bytes]) -> Iterator[Rank]:
         rank.end()
 
 
+def failures(commands: Sequence[Command], codes: Sequence[int], said: Sequence[str]) -> Iterator[str]:
+    """What has failed, by its command, and by what it said last."""
+    for command, code, text in zip(commands, codes, said, strict=False):
+        if code:
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exits with {code}"
+            yield "\n".join([f"{' '.join(command[1:])}: {how}", *map("  {}".format, last_words(text))])
+
+
+def last_words(text: str) -> list[str]:
+    """The lines that tell why: where the process was that a signal ended, and of a run its summary."""
+    lines = text.splitlines()
+    fatal = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    if fatal is not None:
+        own = next((at for at, line in enumerate(lines[fatal:], fatal) if line.startswith("Current thread")), fatal)
+        return [lines[fatal], *lines[own : own + 12]]
+    return [line for line in lines if line.startswith(("FAILED", "ERROR"))][:10] or lines[-3:]
+
+
 def play(front: Command, others: Sequence[Command]) -> int:
     """0 if `front` and all `others` exit with 0; else the first other code."""
     if not can_give_way():
@@ -105,9 +129,13 @@ def play(front: Command, others: Sequence[Command]) -> int:
         with behind(others, said) as rank:
             code = subprocess.run(front, check=False).returncode
         said.seek(0)
+        told = said.read()
         sys.stdout.flush()
-        sys.stdout.buffer.write(said.read())
+        sys.stdout.buffer.write(told)
         sys.stdout.flush()
+        parts = [told[begin:end].decode(errors="replace") for begin, end in itertools.pairwise([0, *rank.ends])]
+        for failure in failures([front, *others], [code, *rank.codes], ["", *parts]):
+            print(failure, file=sys.stderr, flush=True)
         return next(filter(None, [code, *rank.codes]), 0)
 
 
