@@ -12,7 +12,6 @@ update brings them up to where the manifests are, as does one that was frozen fo
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Generator
@@ -29,8 +28,6 @@ from pares.spark.sinks.delta_log import LOG, DeltaLog, check_installed
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
-
-log: Final = logging.getLogger("pares.spark.delta")
 
 Format = Literal["parquet", "delta"]
 PUBLISHED: Final = tuple(name for name in TABLES if name != "worlds")
@@ -131,15 +128,7 @@ def _publish(table: DeltaTable, place: Path, name: str, batches: list[Manifest])
         adds = [_added(file.path, file.bytes, file.rows) for batch in new for file in batch.files.get(name, ())]
         if upto >= last or (not adds and last - upto < SPARSE):
             return True
-        what = f"batches {upto + 1} to {last}"
-        try:
-            return to.commit(table, adds, {UPTO: last}, what, None)
-        except Exception as error:
-            # Behind the commit delta-rs may still make a checkpoint of the log, and fail by that.
-            if upto_of(to.table()) < last:
-                raise
-            log.warning("%s are in %s, though delta-rs says %s", what, to.folder, error)
-            return True
+        return to.commit(table, adds, {UPTO: last}, f"batches {upto + 1} to {last}", None)
 
 
 def _check(table: DeltaTable, place: Path, name: str) -> None:

@@ -17,7 +17,6 @@ stay. A seat that has published nothing for a year still knows where to go on.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import secrets
 import time
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
     from pyspark.sql import DataFrame
-
-log: Final = logging.getLogger("pares.spark.delta")
 
 NOTES: Final = "_pares"
 """Folder of the notes. Delta's engines leave alone what begins with an underscore."""
@@ -192,15 +189,7 @@ class DeltaSink:
             content = msgspec.json.encode(Note(self.group, role, seat, token, wanted.last, wanted.new))
             self._notes.create(self._note(held, token, mine), content)
             numbers = {self._id(held): token, f"{self._id(held)}/note": mine}
-            try:
-                done = self._log.commit(now.table, [*wanted.adds], numbers, content.decode(), wanted.fields)
-            except Exception as error:
-                # Behind the commit delta-rs may still make a checkpoint of the log, and fail by that.
-                if self._now(held, blind=blind).number != mine:
-                    raise
-                log.warning("the commit to %s is there, though delta-rs says %s", self.folder, error)
-                done = True
-            if done:
+            if self._log.commit(now.table, [*wanted.adds], numbers, content.decode(), wanted.fields):
                 if now.number is not None:
                     self._drop(held, now.token, now.number)
                 return True

@@ -11,6 +11,7 @@ good, whatever becomes of its old log files. delta-rs hands back the last, and r
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from errno import ENOSPC
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
+
+log: Final = logging.getLogger("pares.spark.delta")
 
 LOG: Final = "_delta_log"
 """In a table's folder: where Delta keeps its log."""
@@ -110,7 +113,8 @@ class DeltaLog:
         is said about it. False: another commit is there by now, and this one is not. The columns of the files are `fields`;
         None: there are no files.
 
-        The commit is on disk when this returns. Raises what delta-rs raises; then it may be there, or not.
+        The commit is on disk when this returns. Raises what delta-rs raises, if the commit is not there then: behind it
+        delta-rs may still make a checkpoint of the log, and fail by that.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
@@ -131,9 +135,15 @@ class DeltaLog:
                 raise  # nobody else has committed: it has failed by itself
             return False
         except Exception as error:
-            raise _of_the_system(error) from error
+            if not self._has(numbers):
+                raise _of_the_system(error) from error
+            log.warning("the commit to %s is there, though delta-rs says %s", self.folder, error)
         self._sync(table.version() + 1)
         return True
+
+    def _has(self, numbers: Mapping[str, int]) -> bool:
+        table = self.table()
+        return all(table.transaction_version(name) == number for name, number in numbers.items())
 
     def _sync(self, number: int) -> None:
         """A commit, and that it is there. [a power cut leaves its file empty, and nobody reads the table any more]"""
