@@ -35,17 +35,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "pares"
 
 
-def _draft(cache: Path) -> Path:
-    (draft,) = cache.glob("*-draft.jsa")
-    return draft
+def _draft(archive: Archive) -> Path:
+    """Where the JVM is told to write it."""
+    return Path(archive.option().partition("=")[2].rstrip('"'))
 
 
 def test_it_is_written_once_and_then_read(java: JavaHome, cache: Path) -> None:
     first = Archive(java, java.home, "4.2.0")
     assert first.writing
-    assert first.option() == f' "-XX:ArchiveClassesAtExit={_draft(cache)}"'
+    assert first.option().startswith(f' "-XX:ArchiveClassesAtExit={cache}/')
     assert Archive(java, java.home, "4.2.0").option() == "", "another session that begins meanwhile goes without"
-    _draft(cache).write_bytes(b"classes")
+    _draft(first).write_bytes(b"classes")
     first.ended(well=True)
     later = Archive(java, java.home, "4.2.0")
     assert not later.writing
@@ -58,7 +58,7 @@ def test_it_is_written_once_and_then_read(java: JavaHome, cache: Path) -> None:
 
 def test_one_that_fits_no_longer_is_made_anew(java: JavaHome, cache: Path) -> None:
     first = Archive(java, java.home, "4.2.0")
-    _draft(cache).write_bytes(b"classes")
+    _draft(first).write_bytes(b"classes")
     first.ended(well=True)
     assert Archive(java, java.home, "4.3.0").writing
     os.utime(java.java, ns=(1, 1))
@@ -68,23 +68,48 @@ def test_one_that_fits_no_longer_is_made_anew(java: JavaHome, cache: Path) -> No
 @pytest.mark.parametrize("left", [b"", b"half"])
 def test_what_did_not_come_to_its_end_is_tried_again_after_a_day(java: JavaHome, cache: Path, left: bytes) -> None:
     first = Archive(java, java.home, "4.2.0")
-    _draft(cache).write_bytes(left)
+    _draft(first).write_bytes(left)
     first.ended(well=not left)
     assert Archive(java, java.home, "4.2.0").option() == ""
-    before = time.time() - 2 * 86_400
-    os.utime(_draft(cache), (before, before))
+    _age(cache)
     assert Archive(java, java.home, "4.2.0").writing
-    assert _draft(cache).read_bytes() == b""
+
+
+def _age(cache: Path) -> None:
+    before = time.time() - 2 * 86_400
+    for path in cache.iterdir():
+        os.utime(path, (before, before))
+
+
+def test_a_session_that_is_killed_leaves_it_to_the_next_one(java: JavaHome, cache: Path) -> None:
+    """And one that lives for longer than a day."""
+    code = (
+        "import sys; from pathlib import Path; from pares.spark.java import JavaHome; from pares.spark.host.archive import "
+        "Archive; home = Path(sys.argv[1]); mine = Archive(JavaHome(home, 17, 'here'), home, '4.2.0'); "
+        "print(mine.writing, flush=True); sys.stdin.readline()"
+    )
+    command = [sys.executable, "-c", code, str(java.home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdout is not None
+        assert session.stdout.readline() == "True\n"
+        assert not Archive(java, java.home, "4.2.0").writing
+        session.kill()
+    after = Archive(java, java.home, "4.2.0")
+    assert after.writing
+    assert not Archive(java, java.home, "4.2.0").writing
+    _age(cache)
+    assert Archive(java, java.home, "4.2.0").writing
 
 
 def test_one_that_was_finished_after_its_session_is_adopted_by_the_next(java: JavaHome, cache: Path) -> None:
     """The JVM writes the head last: before that, the file begins with zeros, and another session goes without it."""
     first = Archive(java, java.home, "4.2.0")
+    draft = _draft(first)
     first.ended(well=False)  # it was not waited for any longer
-    _draft(cache).write_bytes(bytes(4) + b"classes")
+    draft.write_bytes(bytes(4) + b"classes")
     assert Archive(java, java.home, "4.2.0").option() == ""
     whole = (0xF00BABA8).to_bytes(4, sys.byteorder) + b"classes"
-    _draft(cache).write_bytes(whole)
+    draft.write_bytes(whole)
     later = Archive(java, java.home, "4.2.0")
     assert later.place is not None
     assert later.option() == f' "-XX:SharedArchiveFile={later.place}"'
@@ -118,7 +143,7 @@ def _run(code: str, cache: Path, *arguments: str) -> str:
 def test_a_session_makes_one_and_the_next_one_starts_from_it(tmp_path: Path) -> None:
     assert "ArchiveClassesAtExit" in _run(ASKED, tmp_path)
     made = list((tmp_path / "pares").glob("spark-*.jsa"))
-    if made and made[0].name.endswith("-draft.jsa"):
+    if list((tmp_path / "pares").glob("spark-*.lock")):
         pytest.skip("this Java has no classes of its own to build upon, or was not done in time")
     (place,) = made
     assert place.read_bytes()[:4] == (0xF00BABA8).to_bytes(4, sys.byteorder), "what a finished draft is known by"

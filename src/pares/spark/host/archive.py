@@ -15,14 +15,18 @@ Rules, each with what breaks without it:
   as it took before. [an audit that fails for want of a cache]
 * A writing that came to its end after its session had gone is adopted by the next start. The JVM writes the head of the file
   last, so a file with a head is whole. [a slow machine writes an archive, and does not use it for a day]
-* A writing that did not come to its end is not tried again for a day, and what it left is removed then. [each audit on a slow
-  machine waits at its end for what it never gets]
+* One session at a time is about to write it, and holds a lock for as long as it lives. [a session that is killed, and all later
+  ones start slowly for a day, as it looks as if it were still about to]
+* A writing that did not come to its end is not tried again for a day. [each audit on a slow machine waits at its end for what
+  it never gets]
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -46,6 +50,7 @@ class Archive:
         self.place: Path | None = None
         """The archive that is there."""
         self._draft: Path | None = None
+        self._turn: _Turn | None = None
         with contextlib.suppress(OSError):
             from platformdirs import user_cache_path
 
@@ -54,7 +59,8 @@ class Archive:
             draft = folder / f"{self._name}{_DRAFT}{_ENDING}"
             self.place = _whole(folder, self._name) or _adopted(draft, self._name)
             if self.place is None:
-                self._draft = _begun(draft)
+                self._turn = _Turn.taken(folder / f"{self._name}.lock")
+                self._draft = None if self._turn is None else draft
 
     @property
     def writing(self) -> bool:
@@ -68,13 +74,50 @@ class Archive:
 
     def ended(self, *, well: bool) -> None:
         """The JVM that was told to write it is gone; `well`: by itself, and with success."""
-        if self._draft is None:
+        if self._draft is None or self._turn is None:
             return
         draft, self._draft = self._draft, None
-        # What is not whole stays as it is, as the mark that it was tried.
+        whole = False
         with contextlib.suppress(OSError):
             if well and draft.stat().st_size > 0:
                 _named(draft, self._name)
+                whole = True
+        self._turn.over(in_vain=not whole)
+
+
+class _Turn:
+    """The right to write an archive: a file that is locked for as long as its process lives, unless that lets go of it."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self._path, self._file = path, file
+
+    @classmethod
+    def taken(cls, path: Path) -> _Turn | None:
+        """None if another session has it, or has had it in vain, within a day."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lately = False
+        with contextlib.suppress(FileNotFoundError):
+            lately = time.time() - path.stat().st_mtime < _AGAIN_SECONDS
+            if not lately:
+                path.unlink()
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lately and os.fstat(file).st_size > 0:
+                raise BlockingIOError
+        except OSError:
+            os.close(file)
+            return None
+        os.utime(file)
+        return cls(path, file)
+
+    def over(self, *, in_vain: bool) -> None:
+        with contextlib.suppress(OSError):
+            if in_vain:
+                os.pwrite(self._file, b"in vain\n", 0)
+            else:
+                self._path.unlink()
+        os.close(self._file)
 
 
 def _whole(folder: Path, name: str) -> Path | None:
@@ -88,30 +131,16 @@ def _whole(folder: Path, name: str) -> Path | None:
 
 def _adopted(draft: Path, name: str) -> Path | None:
     """A draft that came to its end when nobody waited for it any more."""
-    try:
-        with draft.open("rb") as file:
-            return _named(draft, name) if file.read(len(_HEAD)) == _HEAD else None
-    except FileNotFoundError:
-        return None
+    with contextlib.suppress(FileNotFoundError), draft.open("rb") as file:
+        if file.read(len(_HEAD)) == _HEAD:
+            draft.with_name(f"{name}.lock").unlink(missing_ok=True)
+            return _named(draft, name)
+    return None
 
 
 def _named(draft: Path, name: str) -> Path:
     """Gives the draft the name of a whole archive."""
     return draft.replace(draft.with_name(f"{name}-{draft.stat().st_size}{_ENDING}"))
-
-
-def _begun(draft: Path) -> Path | None:
-    """Where to write the archive; None if another session does so now, or has not come to the end of it lately."""
-    draft.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        if time.time() - draft.stat().st_mtime < _AGAIN_SECONDS:
-            return None
-        draft.unlink()
-    except FileNotFoundError:
-        pass
-    # Made by this process alone, of several that begin at once. The JVM replaces the file.
-    with draft.open("xb"):
-        return draft
 
 
 def _kind(java: JavaHome, jars: Path, version: str) -> str:
