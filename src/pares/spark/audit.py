@@ -293,7 +293,7 @@ def judged(
         head, of_group = heads[name], of_sums(sums, name)
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
-        own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name)
+        own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
         if isinstance(group, str):
             result = replace(result, picture=_picture(result, frames, here))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pares.spark import verdict
 from pares.spark.rules.base import Row
+from pares.spark.session import needing
 from pares.spark.verdict import Promise
 
 if TYPE_CHECKING:
@@ -148,12 +149,14 @@ class Whole(Mapping[str, "DataFrame"]):
     """All rows of the group, by table, in Spark. A frame is made when it is asked for. [to plan a dozen frames for each of a
     thousand groups takes minutes, and few are looked at]"""
 
-    def __init__(self, frames: Mapping[str, DataFrame], group: str) -> None:
-        self._frames, self._group = frames, group
+    def __init__(self, frames: Mapping[str, DataFrame], group: str, needed: object = None) -> None:
+        """`needed`: what the frames are made of."""
+        self._frames, self._group, self._needed = frames, group, needed
 
     def __getitem__(self, name: str) -> DataFrame:
         frame = self._frames[name]
-        return frame.where(f"g IS NULL OR g = {quoted(self._group)}").drop("g") if "g" in frame.columns else frame
+        own = frame.where(f"g IS NULL OR g = {quoted(self._group)}").drop("g") if "g" in frame.columns else frame
+        return needing(own, self._needed)
 
     def __contains__(self, name: object) -> bool:
         return name in self._frames

@@ -263,12 +263,24 @@ def settled(frame: DataFrame) -> DataFrame:
     """The frame with its rows worked out now, once. Executors keep them. Where these are processes of their own, two keep each
     row, if there are two by then: what one alone has kept is gone with it, and Spark can't work it out again (`while_kept`).
     [one executor of twenty is lost, and with it the audit]"""
-    if _HERE.fullmatch(frame.sparkSession.conf.get("spark.master", None) or ""):
+    if is_here(frame.sparkSession):
         return frame.localCheckpoint(eager=True)
     from pyspark import StorageLevel
 
     # As it keeps them by itself, but twice.
     return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, True, 2))
+
+
+def needing(frame: DataFrame, *needed: object) -> DataFrame:
+    """The frame; what it needs is there for as long as it is."""
+    before: tuple[object, ...] = getattr(frame, "_pares_needs", ())
+    frame._pares_needs = (*before, *needed)  # type: ignore[attr-defined]
+    return frame
+
+
+def is_here(spark: SparkSession) -> bool:
+    """Whether its executors are its driver's JVM."""
+    return _HERE.fullmatch(spark.conf.get("spark.master", None) or "") is not None
 
 
 def while_kept(do: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
+from pares.spark.rules.hints import for_records, hinted, if_few
 from pares.spark.rules.registry import INPUTS, plainly, violations
 from pares.spark.session import frame_of, settled, started_here
 from pares.spark.sums import TABLES as SUMMED
@@ -46,7 +47,9 @@ _RAW: Final = f"g, kind, offset, at_ms, role, seat, token, member, other, clock_
 _RECORDS: Final = f"SELECT {_RAW} FROM {{facts}} WHERE kind = 'record'"
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
 _WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")
-_PRESENT: Final = "SELECT DISTINCT CASE WHEN kind = 'record' THEN cause ELSE kind END AS what FROM {all}"
+_PRESENT: Final = (
+    "SELECT CASE WHEN kind = 'record' THEN cause ELSE kind END AS what, count(*) AS many FROM {all} GROUP BY 1"
+)
 _BAD: Final = "SELECT g, offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
 _FAULTS: Final = "SELECT CAST(NULL AS STRING) AS g, at_ms, member, fault FROM {faults}"
 _SHOWN: Final = tuple(table for table in schema.TABLES if table not in ("records", "sink_findings"))
@@ -168,7 +171,8 @@ def _by_sql(
 ) -> None:
     """The rules by their views."""
     literals = allowed.literals()
-    present: set[str] = {row["what"] for row in view(spark, _PRESENT, {**frames, "all": raw}).toArrow().to_pylist()}
+    many = {row["what"]: row["many"] for row in view(spark, _PRESENT, {**frames, "all": raw}).toArrow().to_pylist()}
+    present: set[str] = set(many)
     settled("pauses", view(spark, text("views/pauses"), frames))
     stretches = settled("stretches", view(spark, text("views/waits"), frames, **literals))
     if stretches.isEmpty():
@@ -176,10 +180,13 @@ def _by_sql(
     else:
         present.add("wait")
         settled("waits", view(spark, text("views/able"), frames, **literals))
-    settled("counting", view(spark, text("views/counting"), frames))
+    hints = for_records(many)
+    settled("counting", view(spark, hinted(text("views/counting"), **hints), frames))
     settled("violations", violations(spark, frames, allowed, present))
+    numbers = settled("numbers", view(spark, hinted(text("views/numbers"), **hints), frames))
+    doubtful = if_few(numbers.where("again").count(), "d")
     words = ", ".join(KNOWN_FAULTS)
-    settled("anomalies", view(spark, text("views/anomalies"), frames, words=words))
+    settled("anomalies", view(spark, hinted(text("views/anomalies"), doubtful=doubtful), frames, words=words))
 
 
 def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[str, pa.Table]]:

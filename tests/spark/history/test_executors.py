@@ -21,8 +21,8 @@ ENTRIES = 60_000
 JOB = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
+from pares.spark import tables
 from pares.spark.audit import audit
-from pares.spark.facts import tasks
 from pares.spark.histories import history
 from pares.spark.session import log_file, session
 
@@ -73,9 +73,9 @@ def struck(do):
 
 between = []
 
-def between_jobs(frame, settled=tasks.settled):
-    # When what is settled is all that is left of what the tasks have found. The executor that came for the first one may have
-    # come too late to keep anything: then it is worked out again.
+def between_jobs(frame, settled=tables.settled):
+    # When what the tasks have found is kept by executors, and so is a first table of it, of which nothing else is left. The
+    # executor that came for the first one may have come too late to keep anything: then it is all worked out again.
     done = settled(frame)
     if not between:
         between.append(True)
@@ -83,9 +83,9 @@ def between_jobs(frame, settled=tasks.settled):
     return done
 
 found = struck(lambda: audit(url, "g", spark=spark))
-straight, tasks.settled = tasks.settled, between_jobs
+straight, tables.settled = tables.settled, between_jobs
 again = audit(url, "g", spark=spark)
-tasks.settled = straight
+tables.settled = straight
 history(spark, folder).update(url, max_records=30_000)
 struck(lambda: history(spark, folder).update(url))
 kept = history(spark, folder).audit("g")

@@ -23,7 +23,8 @@ from tests.spark.rules.mutants import MUTANTS, VIEWS, Weakened
 from pares.spark import tables
 from pares.spark.plain.tables import of_log
 from pares.spark.rules import beliefs, log, waiting
-from pares.spark.rules.base import KNOWN_FAULTS, Allowed, text, view
+from pares.spark.rules.base import KNOWN_FAULTS, Allowed, by, text, view
+from pares.spark.rules.hints import hinted
 from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ FRAME: Final = {
     "waits": "stretches",
     "able": "waits",
     "counting": "counting",
+    "numbers": "numbers",
     "anomalies": "anomalies",
 }
 """What each view makes."""
@@ -145,14 +147,32 @@ def _views(inputs: Mapping[str, list[Row]], allowed: Allowed) -> dict[str, list[
     """What the views make that a rule looks at and no audit shows, by their oracles."""
     pauses = beliefs.pauses(inputs)
     stretches = waiting.stretches({**inputs, "pauses": pauses}, waiting.limits(inputs["members"]), allowed)
-    return {"pauses": pauses, "stretches": stretches, "counting": log.counting(inputs)}
+    return {"pauses": pauses, "stretches": stretches, "counting": log.counting(inputs), "numbers": _numbers(inputs)}
+
+
+def _numbers(inputs: Mapping[str, list[Row]]) -> list[Row]:
+    """What `views/numbers.sql` makes, by walking through the records."""
+    found: list[Row] = []
+    for rows in by(inputs["records"], "g", "member", "base").values():
+        most: int | None = None
+        before: dict[str, Any] = {"before": None, "before_at": None}
+        for row in sorted(rows, key=lambda row: row["offset"]):
+            n = -1 if row["n"] is None else row["n"]
+            again, last = most is not None and n <= most, before["before"]
+            gap = row["counted"] and last is not None and n > last + 1
+            if again or gap:
+                found.append({**row, **before, "again": again, "gap": gap})
+            most = n if most is None else max(most, n)
+            if row["counted"]:
+                before = {"before": row["n"], "before_at": row["offset"]}
+    return found
 
 
 def _twisted(
     spark: SparkSession, name: str, views: Sequence[Weakened], frames: tables.Frames, allowed: Allowed
 ) -> Iterable[tuple[Weakened, bool]]:
     """Of each weakened view of this name, whether it makes other rows than the view."""
-    sql, columns = text(f"views/{name}"), frames[FRAME[name]].columns
+    sql, columns = hinted(text(f"views/{name}")), frames[FRAME[name]].columns
     of_name = [mutant for mutant in views if mutant.rule == name]
     if not of_name:
         return

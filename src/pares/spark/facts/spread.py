@@ -13,8 +13,10 @@ from pares.spark.facts.base import SCHEMA, arrow_schema, batches
 from pares.spark.facts.claims import STEPS
 from pares.spark.facts.folding import HOLES
 from pares.spark.facts.joined import Joined, join
+from pares.spark.facts.kept import Kept
 from pares.spark.facts.rows import PART
 from pares.spark.facts.tasks import STATE, Task, run
+from pares.spark.session import needing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +27,9 @@ _MOST = {"hole": HOLES, "step": STEPS}
 
 def facts(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
     """The facts of the tasks' ranges, which are in order and leave nothing out of a log partition, as one fold over each
-    partition would tell them; settled. `tasks[n].part` is n."""
-    frame = run(spark, tasks)
-    folding = _Folding(spark, frame, _states(frame))
+    partition would tell them; kept. `tasks[n].part` is n."""
+    rows = run(spark, tasks)
+    folding = _Folding(spark, rows, _states(rows.frame))
     ends: list[pa.RecordBatch] = []
     for number in sorted({task.partition for task in tasks}):
         for group, rows in folding.joined([task for task in tasks if task.partition == number]).finish():
@@ -43,9 +45,10 @@ def _states(frame: DataFrame) -> dict[int, bytes]:
 @dataclass
 class _Folding:
     spark: SparkSession
-    first: DataFrame
+    first: Kept
     states: dict[int, bytes]
-    again: list[DataFrame] = field(default_factory=list["DataFrame"])
+    again: list[tuple[int, Kept]] = field(default_factory=list[tuple[int, "Kept"]])
+    """Ranges that some groups of which were folded again, and the rows of that."""
     not_used: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
     """Ranges, and the groups of them that were folded again."""
     over: list[tuple[list[int], str, str | None]] = field(default_factory=list[tuple[list[int], str, str | None]])
@@ -57,9 +60,9 @@ class _Folding:
 
         def again(part: int, groups: list[str], state: bytes) -> bytes:
             self.not_used.append((part, groups))
-            frame = run(self.spark, [replace(by_part[part], part=0, state=state)])
-            self.again.append(frame.where(f"kind <> '{STATE}'").selectExpr(*_columns(), f"{part} AS {PART}"))
-            return _states(frame)[0]
+            rows = run(self.spark, [replace(by_part[part], part=0, state=state)])
+            self.again.append((part, rows))
+            return _states(rows.frame)[0]
 
         joined = join(list(by_part), self.states.pop, again)
         self.over += [(list(by_part), kind, group) for kind, group in joined.over]
@@ -69,17 +72,21 @@ class _Folding:
         import pyarrow as pa
         from pyspark.sql import functions as f
 
-        used = self.first.where(f"kind <> '{STATE}'")
+        used = self.first.frame.where(f"kind <> '{STATE}'")
         for part, groups in self.not_used:
             used = used.where(_but((f.col(PART) == part) & f.col("g").isin(groups)))
-        frames = [used, *self.again]
+        again = [
+            rows.frame.where(f"kind <> '{STATE}'").selectExpr(*_columns(), f"{part} AS {PART}")
+            for part, rows in self.again
+        ]
+        frames = [used, *again]
         all_ = reduce(lambda one, more: one.unionAll(more), frames)
         for parts, kind, group in self.over:
             of = f.col(PART).isin(parts) & (f.col("kind") == kind) & f.col("g").eqNullSafe(f.lit(group))
             told = all_.where(of).select("offset").sort("offset").limit(_MOST[kind]).toArrow()
             all_ = all_.where(_but(of & (f.col("offset") > told.column(0)[-1].as_py())))
         last = self.spark.createDataFrame(pa.Table.from_batches(ends, arrow_schema()))
-        return all_.select(*_columns()).unionAll(last)
+        return needing(all_.select(*_columns()).unionAll(last), self.first, *(rows for _, rows in self.again))
 
 
 def _columns() -> list[str]:

@@ -19,14 +19,14 @@ from pares.spark.facts.base import SCHEMA, Fact
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
+from pares.spark.facts.kept import Kept, kept
 from pares.spark.facts.rows import PART, Rows
 from pares.spark.logs import entries_of, open_to_read
-from pares.spark.session import settled
 from pares.spark.source.ranges import Look, raise_for, replaced
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 STATE: Final = "state"
 """The kind of the row that has the state of the fold in its payload."""
@@ -86,16 +86,12 @@ def begun(task: Task, log: Log) -> Partition:
     return part
 
 
-def run(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
-    """Has the tasks done, each by a task of Spark's; the rows are settled."""
-    given, many, do = msgspec.msgpack.encode(tasks), len(tasks), perform
+def run(spark: SparkSession, tasks: Sequence[Task]) -> Kept:
+    """The tasks' rows, each of them done by a task of Spark's."""
+    given, do = msgspec.msgpack.encode(tasks), perform
 
-    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def work(at: int) -> Iterator[pa.RecordBatch]:
         known: Any = msgspec.msgpack.decode(given, type=list[Task])
-        for batch in rows:
-            for at in batch.column(0).to_pylist():
-                yield from do(known[at])
+        return do(known[at])
 
-    # One row a partition of Spark's, so one task each: no shuffle decides who does what.
-    frame = spark.range(0, many, 1, many).mapInArrow(work, f"{SCHEMA}, {PART} int")  # type: ignore[arg-type]
-    return settled(frame)
+    return kept(spark, len(tasks), work, f"{SCHEMA}, {PART} int")

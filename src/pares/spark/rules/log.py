@@ -109,7 +109,8 @@ def unsaid(row: Row, least: int) -> Row:
 
 
 def counting(tables: Tables) -> list[Row]:
-    """What counts (R2), by walking through the records of each group: see `views/counting.sql`."""
+    """What counts (R2), by walking through the records of each group; of beats the first of a member alone, and those that a
+    claim names: see `views/counting.sql`."""
     found: list[Row] = []
     for rows in by(tables["records"], "g").values():
         found += _counting(sorted(rows, key=lambda row: row["offset"]))
@@ -122,6 +123,7 @@ def _counting(rows: list[Row]) -> list[Row]:
     gone: set[tuple[str, int]] = set()
     numbers: dict[tuple[str, int], int] = {}
     last: dict[tuple[str, int], Row] = {}
+    named = {row["ref"] for row in rows if row["cause"] == "claim"}
     found: list[Row] = []
     for row in rows:
         if row["cause"] == "genesis" and row["counted"]:
@@ -135,7 +137,8 @@ def _counting(rows: list[Row]) -> list[Row]:
                 if key in last:
                     last[key]["next"] = row["offset"]
                 last[key] = counts
-                found.append(counts)
+                if row["cause"] != "beat" or key not in numbers or row["offset"] in named:
+                    found.append(counts)
             numbers[key] = max(row["n"], numbers.get(key, -1))
         if row["cause"] == "leave" and key in joined and row["offset"] > joined[key]:
             gone.add(key)

@@ -1,0 +1,125 @@
+"""Rows of Spark's tasks that are worked out once, may be many, and are read by many queries.
+
+Spark's own way, `settled`, keeps them as objects: of ten million records that is more than twice the heap, and most of the time
+goes into writing them to its disk and reading them back. So they are kept in columns, of which a query reads those that it
+needs. Where Spark works in one JVM on this machine, the tasks write Parquet files, and no row passes through the JVM before a
+query asks for it; elsewhere executors keep them, in memory and on their disks, and work out again what is lost with one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pares.spark.host.room import room
+from pares.spark.session import is_here
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS: Final = 100_000
+"""In a group of rows of a file, at least, but the last one."""
+
+
+class Kept(Protocol):
+    """The rows, for as long as this object is there."""
+
+    @property
+    def frame(self) -> DataFrame: ...
+
+
+def kept(spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str) -> Kept:
+    """What `do` gives of 0, 1 and so on to before `many`, each by a task of Spark's. `columns`: as Spark has them."""
+    if is_here(spark) and _is_classic(spark):
+        return _OnDisk(spark, many, do, columns)
+    return _ByExecutors(spark, many, do, columns)
+
+
+def _is_classic(spark: SparkSession) -> bool:
+    """Whether its driver is in this process, and no server of Spark Connect."""
+    from pyspark.sql.pandas.conversion import SparkConversionMixin
+
+    return isinstance(spark, SparkConversionMixin)
+
+
+def _numbers(spark: SparkSession, many: int) -> DataFrame:
+    """One row a partition of Spark's, so one task each: no shuffle decides who does what."""
+    return spark.range(0, many, 1, many)
+
+
+class _OnDisk:
+    def __init__(
+        self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
+    ) -> None:
+        folder = tempfile.mkdtemp(prefix="pares-facts-", dir=spark.conf.get("spark.local.dir", None))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+        def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            for batch in rows:
+                for at in batch.column(0).to_pylist():
+                    yield pa.RecordBatch.from_pydict({"file": [_written(do(at), folder)]})
+
+        files: Any = _numbers(spark, many).mapInArrow(work, "file string").toArrow()  # type: ignore[arg-type]
+        self.frame: Final = spark.read.schema(columns).parquet(*files.column(0).to_pylist())
+
+
+def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str:
+    """The file of a task's rows. A task that is tried again writes another one, and names that."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(folder) / f"{uuid.uuid4().hex}.parquet"
+    with room(folder, "audit again; rows go to TMPDIR, or to spark.local.dir"), contextlib.ExitStack() as stack:
+        writer: Any = None
+        waiting, rows = list[Any](), 0
+
+        def write() -> None:
+            nonlocal writer, waiting, rows
+            table = pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+            if writer is None:
+                writer = stack.enter_context(pq.ParquetWriter(path, table.schema, compression="lz4"))
+            writer.write_table(table)
+
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _ROWS:
+                write()
+        if waiting:
+            write()
+    return str(path)
+
+
+class _ByExecutors:
+    def __init__(
+        self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
+    ) -> None:
+        from pyspark import StorageLevel
+
+        # Spark takes equal plans for one, and gives up what it has kept of both when one is not needed any more: no two are.
+        name = uuid.uuid4().hex
+
+        def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            assert name
+            for batch in rows:
+                for at in batch.column(0).to_pylist():
+                    yield from do(at)
+
+        frame = _numbers(spark, many).mapInArrow(work, columns)  # type: ignore[arg-type]
+        # By two of them, if they are processes of their own: it is read again less often.
+        self.frame: Final = frame.persist(StorageLevel(True, True, False, True, 1 if is_here(spark) else 2))
+
+    def __del__(self) -> None:
+        # The session may be gone by now.
+        with contextlib.suppress(Exception):
+            self.frame.unpersist()

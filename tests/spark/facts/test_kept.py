@@ -1,0 +1,106 @@
+"""What Spark's tasks have worked out is kept for as long as somebody needs it, and no longer: in files, or by executors."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from full_disk import files_of_at_most
+from scribe import story
+
+from pares.core.errors import CapabilityError
+from pares.spark import reading
+from pares.spark.audit import audit
+from pares.spark.facts import kept as kept_
+from pares.spark.facts.kept import kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def three(said: str | None = None) -> Callable[[int], Iterator[pa.RecordBatch]]:
+    """A function that a worker can be sent, which has none of these modules. It notes each call in the file `said`."""
+
+    def rows(number: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if said is not None:
+            with open(said, "a") as file:
+                file.write(f"{number} ")
+        for at in range(3):
+            yield pa.RecordBatch.from_pydict({"number": [number], "at": [at], "nothing": pa.nulls(1, pa.string())})
+
+    return rows
+
+
+@pytest.fixture
+def places(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where files would be."""
+    made = kept_.tempfile.mkdtemp
+    monkeypatch.setattr(kept_.tempfile, "mkdtemp", lambda **named: made(**{**named, "dir": str(tmp_path)}))
+    return tmp_path
+
+
+def found(of: Any) -> list[tuple[int, ...]]:
+    return sorted((row["number"], row["at"]) for row in of.frame.where("nothing IS NULL").collect())
+
+
+def test_in_files_that_go_when_nobody_needs_the_rows(spark: SparkSession, places: Path) -> None:
+    rows = kept(spark, 4, three(), "number bigint, at bigint, nothing string")
+    assert found(rows) == [(number, at) for number in range(4) for at in range(3)]
+    assert len(list(places.glob("*/*.parquet"))) == 4
+    del rows
+    gc.collect()
+    assert list(places.iterdir()) == []
+
+
+def test_by_executors_until_nobody_needs_the_rows(
+    spark: SparkSession, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_, "is_here", lambda spark: False)
+    said = places / "said"
+    rows = kept(spark, 4, three(str(said)), "number bigint, at bigint, nothing string")
+    other = kept(spark, 4, three(str(said)), "number bigint, at bigint, nothing string")
+    assert found(rows) == found(rows) == [(number, at) for number in range(4) for at in range(3)]
+    assert sorted(said.read_text().split()) == ["0", "1", "2", "3"], "once each"
+    frame = rows.frame
+    assert frame.storageLevel.useMemory
+    del rows
+    gc.collect()
+    assert not frame.storageLevel.useMemory
+    assert other.frame.storageLevel.useMemory, "equal rows of another one are its own"
+    assert list(places.iterdir()) == [said]
+
+
+def test_the_tables_of_an_audit_need_them(
+    spark: SparkSession, places: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = story(5, roles=5, steps=60).save(tmp_path_factory.mktemp("log") / "l.db")
+    monkeypatch.setattr(reading, "SMALL", 0)
+    result = audit(url, "g", spark=spark)
+    bad, many = result.frames["bad_records"], len(result.rows("terms"))
+    terms = result.frames["terms"]
+    del result
+    gc.collect()
+    assert terms.count() == many
+    assert bad.count() == 0
+    assert len(list(places.iterdir())) == 1
+    del terms, bad
+    gc.collect()
+    assert list(places.iterdir()) == []
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    """By a worker, from which the driver has it (`as_raised`)."""
+    wide = pa.RecordBatch.from_pydict({"number": list(range(10_000))})
+    said = r"there is no room left at .*: make some, and audit again"
+    with files_of_at_most(1000), pytest.raises(CapabilityError, match=said) as raised:
+        kept_._written([wide], str(tmp_path))  # pyright: ignore[reportPrivateUsage]
+    of_spark = RuntimeError(f"pares.core.errors.CapabilityError: {raised.value}")
+    assert isinstance(reading.as_raised(of_spark), CapabilityError)
