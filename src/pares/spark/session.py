@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
+from pares.spark.host.kept import is_here
 from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ _LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 TRIES: Final = 5
 _LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """By what Spark's errors say so."""
-_HERE: Final = re.compile(r"local(\[.*)?")
-"""How the master of a session is called whose executor is the driver itself."""
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
@@ -276,11 +275,6 @@ def needing(frame: DataFrame, *needed: object) -> DataFrame:
     before: tuple[object, ...] = getattr(frame, "_pares_needs", ())
     frame._pares_needs = (*before, *needed)  # type: ignore[attr-defined]
     return frame
-
-
-def is_here(spark: SparkSession) -> bool:
-    """Whether its executors are its driver's JVM."""
-    return _HERE.fullmatch(spark.conf.get("spark.master", None) or "") is not None
 
 
 def while_kept(do: Callable[[], T]) -> T:

@@ -15,8 +15,8 @@ from scribe import story
 from pares.core.errors import CapabilityError
 from pares.spark import reading
 from pares.spark.audit import audit
-from pares.spark.facts import kept as kept_
-from pares.spark.facts.kept import kept
+from pares.spark.host import kept as kept_
+from pares.spark.host.kept import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,5 @@
-"""`PostgresSink` on a real server: types, privileges, and what a frozen transaction holds up. No Spark here."""
+"""`PostgresSink` on a real server: types, privileges, and what a frozen transaction holds up. No Spark here, but in
+the last test."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import drivers
 import psycopg
 import pyarrow as pa
 import pytest
@@ -135,3 +137,14 @@ def test_processes_that_are_killed_and_frozen_publish_each_row_once(postgres: Po
     found = play(place.url, 2, 2, naive=False)
     assert (found.doubled, found.lost) == (0, 0)
     assert found.batches >= 4
+
+
+@pytest.mark.spark
+@pytest.mark.processes
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("what", ["guard", "work"])
+def test_spark_drivers_that_are_killed_and_frozen_publish_each_row_once(what: str) -> None:
+    """On servers of their own: a group's log on a Kafka, and a PostgreSQL."""
+    found = drivers.run(what, "postgres", 1, 1)
+    assert (found.doubled, found.lost) == (0, 0)
+    assert found.rows > 2 * drivers.ROWS

@@ -13,9 +13,9 @@ from pares.spark.facts.base import SCHEMA, arrow_schema, batches
 from pares.spark.facts.claims import STEPS
 from pares.spark.facts.folding import HOLES
 from pares.spark.facts.joined import Joined, join
-from pares.spark.facts.kept import Kept
 from pares.spark.facts.rows import PART
 from pares.spark.facts.tasks import STATE, Task, run
+from pares.spark.host.kept import Kept
 from pares.spark.session import needing
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pares.spark.facts.base import SCHEMA, Fact
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
-from pares.spark.facts.kept import Kept, kept
 from pares.spark.facts.rows import PART, Rows
+from pares.spark.host.kept import Kept, kept
 from pares.spark.logs import entries_of, open_to_read
 from pares.spark.source.ranges import Look, raise_for, replaced
 

@@ -9,6 +9,7 @@ query asks for it; elsewhere executors keep them, in memory and on their disks, 
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import tempfile
 import uuid
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pares.spark.host.room import room
-from pares.spark.session import is_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+_HERE: Final = re.compile(r"local(\[.*)?")
+"""How the master of a session is called whose executor is the driver itself."""
 _ROWS: Final = 100_000
 """In a group of rows of a file, at least, but the last one."""
 
@@ -40,6 +42,11 @@ def kept(spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordB
     if is_here(spark) and _is_classic(spark):
         return _OnDisk(spark, many, do, columns)
     return _ByExecutors(spark, many, do, columns)
+
+
+def is_here(spark: SparkSession) -> bool:
+    """Whether its executors are its driver's JVM."""
+    return _HERE.fullmatch(spark.conf.get("spark.master", None) or "") is not None
 
 
 def _is_classic(spark: SparkSession) -> bool:
