@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -104,3 +105,12 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         kept_._written([wide], str(tmp_path))  # pyright: ignore[reportPrivateUsage]
     of_spark = RuntimeError(f"pares.core.errors.CapabilityError: {raised.value}")
     assert isinstance(reading.as_raised(of_spark), CapabilityError)
+
+
+def test_files_go_where_sparks_own_do(tmp_path: Path) -> None:
+    def place(of: dict[str, str]) -> str | None:
+        return kept_._place(SimpleNamespace(conf=of))  # type: ignore[arg-type]  # pyright: ignore[reportPrivateUsage]
+
+    assert place({}) is None
+    assert place({"spark.local.dir": f"/is/not/there, {tmp_path}"}) == str(tmp_path)
+    assert place({"spark.local.dir": "/is/not/there"}) is None

@@ -9,6 +9,7 @@ query asks for it; elsewhere executors keep them, in memory and on their disks, 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import tempfile
@@ -65,7 +66,7 @@ class _OnDisk:
     def __init__(
         self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
     ) -> None:
-        folder = tempfile.mkdtemp(prefix="pares-facts-", dir=spark.conf.get("spark.local.dir", None))
+        folder = tempfile.mkdtemp(prefix="pares-facts-", dir=_place(spark))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
         def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,6 +78,13 @@ class _OnDisk:
 
         files: Any = _numbers(spark, many).mapInArrow(work, "file string").toArrow()  # type: ignore[arg-type]
         self.frame: Final = spark.read.schema(columns).parquet(*files.column(0).to_pylist())
+
+
+def _place(spark: SparkSession) -> str | None:
+    """Where Spark puts what does not fit into memory; None: where all programs do. It may be told of several places, and makes
+    what is not there."""
+    places = (spark.conf.get("spark.local.dir", None) or "").split(",")
+    return next((place for place in map(str.strip, places) if os.path.isdir(place)), None)
 
 
 def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str:
