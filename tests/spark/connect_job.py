@@ -15,7 +15,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 from pyspark.sql import SparkSession
 
-from pares.spark import history, register
+from pares.spark import history, reading, register
 from pares.spark.audit import audit
 
 
@@ -33,6 +33,11 @@ def main() -> None:
         audited = audit(url, "g", spark=spark, engine="spark")
         told["promises"], told["exit code"] = [repr(promise) for promise in audited.promises], audited.exit_code
         told["violations"] = sorted(map(repr, audited.rows("violations")))
+        told["terms"] = audited.frames["terms"].count()
+        reading.SMALL = 0  # as a long log
+        long = audit(url, "g", spark=spark, engine="spark")
+        told["verdicts"] = [[promise.verdict for promise in one.promises] for one in (audited, long)]
+        told["long terms"] = long.frames["terms"].count()
         kept = history(spark, folder)
         kept.update(url)
         told["kept"] = sorted(repr(row.asDict()) for row in kept.violations.select("rule", "verdict").collect())

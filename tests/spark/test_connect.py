@@ -40,6 +40,9 @@ def test_a_server_gives_what_a_session_gives(tmp_path: Path, spark: SparkSession
     assert here.exit_code != 0, "what is planted is found"
     assert told["promises"] == [repr(promise) for promise in here.promises]
     assert told["exit code"] == here.exit_code
+    short, long = told["verdicts"]
+    assert long == short, "also where Spark's tasks read the log"
+    assert told["terms"] == told["long terms"] == len(here.rows("terms"))
     assert told["violations"] == sorted(map(repr, here.rows("violations")))
     kept = [repr({"rule": row["rule"], "verdict": row["verdict"]}) for row in here.rows("violations")]
     assert told["kept"] == sorted(kept)

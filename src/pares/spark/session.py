@@ -270,10 +270,11 @@ def settled(frame: DataFrame) -> DataFrame:
     return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, True, 2))
 
 
-def needing(frame: DataFrame, *needed: object) -> DataFrame:
-    """The frame; what it needs is there for as long as it is."""
-    before: tuple[object, ...] = getattr(frame, "_pares_needs", ())
-    frame._pares_needs = (*before, *needed)  # type: ignore[attr-defined]
+def needing(frame: DataFrame, needed: object) -> DataFrame:
+    """The frame; what it is made of is there for as long as it is. What is made of this one has to be told of it, too."""
+    before: tuple[object, ...] = vars(frame).get("_pares_needs", ())
+    if not any(one is needed for one in before):
+        frame._pares_needs = (*before, needed)  # type: ignore[attr-defined]
     return frame
 
 

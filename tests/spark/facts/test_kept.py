@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from pares.spark.host.kept import kept
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+COLUMNS = "number bigint, at bigint, nothing string"
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
@@ -43,8 +45,7 @@ def three(said: str | None = None) -> Callable[[int], Iterator[pa.RecordBatch]]:
 @pytest.fixture
 def places(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where files would be."""
-    made = kept_.tempfile.mkdtemp
-    monkeypatch.setattr(kept_.tempfile, "mkdtemp", lambda **named: made(**{**named, "dir": str(tmp_path)}))
+    monkeypatch.setattr(kept_, "_place", lambda spark: str(tmp_path))
     return tmp_path
 
 
@@ -53,7 +54,7 @@ def found(of: Any) -> list[tuple[int, ...]]:
 
 
 def test_in_files_that_go_when_nobody_needs_the_rows(spark: SparkSession, places: Path) -> None:
-    rows = kept(spark, 4, three(), "number bigint, at bigint, nothing string")
+    rows = kept(spark, 4, three(), COLUMNS)
     assert found(rows) == [(number, at) for number in range(4) for at in range(3)]
     assert len(list(places.glob("*/*.parquet"))) == 4
     del rows
@@ -61,13 +62,48 @@ def test_in_files_that_go_when_nobody_needs_the_rows(spark: SparkSession, places
     assert list(places.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["x[1]", "x{a,b}*?", "x y%20z", "a=1"])
+def test_whatever_the_folder_is_called(
+    spark: SparkSession, places: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (places / name).mkdir()
+    monkeypatch.setattr(kept_, "_place", lambda spark: str(places / name))
+    spark.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    try:
+        assert len(found(kept(spark, 2, three(), COLUMNS))) == 6
+    finally:
+        spark.conf.unset("fs.defaultFS")
+
+
+def test_tasks_without_a_row(spark: SparkSession, places: Path) -> None:
+    def none(number: int) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def some(number: int) -> Iterator[pa.RecordBatch]:
+        return straight(number) if number == 1 else iter(())
+
+    straight = three()
+    assert found(kept(spark, 2, none, COLUMNS)) == []
+    assert found(kept(spark, 2, some, COLUMNS)) == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_a_forked_child_takes_nothing_from_its_parent(spark: SparkSession, places: Path) -> None:
+    (places / "mine").mkdir()
+    child = os.fork()
+    if child == 0:
+        kept_._remove(str(places / "mine"), os.getppid())  # pyright: ignore[reportPrivateUsage]
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (places / "mine").exists()
+
+
 def test_by_executors_until_nobody_needs_the_rows(
     spark: SparkSession, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_, "is_here", lambda spark: False)
     said = places / "said"
-    rows = kept(spark, 4, three(str(said)), "number bigint, at bigint, nothing string")
-    other = kept(spark, 4, three(str(said)), "number bigint, at bigint, nothing string")
+    rows = kept(spark, 4, three(str(said)), COLUMNS)
+    other = kept(spark, 4, three(str(said)), COLUMNS)
     assert found(rows) == found(rows) == [(number, at) for number in range(4) for at in range(3)]
     assert sorted(said.read_text().split()) == ["0", "1", "2", "3"], "once each"
     frame = rows.frame

@@ -86,7 +86,7 @@ class _Folding:
             told = all_.where(of).select("offset").sort("offset").limit(_MOST[kind]).toArrow()
             all_ = all_.where(_but(of & (f.col("offset") > told.column(0)[-1].as_py())))
         last = self.spark.createDataFrame(pa.Table.from_batches(ends, arrow_schema()))
-        return needing(all_.select(*_columns()).unionAll(last), self.first, *(rows for _, rows in self.again))
+        return needing(all_.select(*_columns()).unionAll(last), (self.first, self.again))
 
 
 def _columns() -> list[str]:

@@ -35,7 +35,9 @@ class Kept(Protocol):
     """The rows, for as long as this object is there."""
 
     @property
-    def frame(self) -> DataFrame: ...
+    def frame(self) -> DataFrame:
+        """The rows. What is made of it does not keep them: see `session.needing`."""
+        ...
 
 
 def kept(spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str) -> Kept:
@@ -67,17 +69,29 @@ class _OnDisk:
         self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
     ) -> None:
         folder = tempfile.mkdtemp(prefix="pares-facts-", dir=_place(spark))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, _remove, folder, os.getpid())
 
         def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
             for batch in rows:
                 for at in batch.column(0).to_pylist():
-                    yield pa.RecordBatch.from_pydict({"file": [_written(do(at), folder)]})
+                    yield pa.RecordBatch.from_pydict({"file": pa.array([_written(do(at), folder)], pa.string())})
 
         files: Any = _numbers(spark, many).mapInArrow(work, "file string").toArrow()  # type: ignore[arg-type]
-        self.frame: Final = spark.read.schema(columns).parquet(*files.column(0).to_pylist())
+        there = [_for_spark(file) for file in files.column(0).to_pylist() if file is not None]
+        self.frame: Final = spark.read.schema(columns).parquet(*there) if there else spark.createDataFrame([], columns)
+
+
+def _remove(folder: str, by: int) -> None:
+    """Not by a forked child: the rows are its parent's."""
+    if os.getpid() == by:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _for_spark(path: str) -> str:
+    """On this machine, whatever file system is Spark's default; and no pattern, whatever characters are in it."""
+    return "file:" + re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def _place(spark: SparkSession) -> str | None:
@@ -87,8 +101,8 @@ def _place(spark: SparkSession) -> str | None:
     return next((place for place in map(str.strip, places) if os.path.isdir(place)), None)
 
 
-def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str:
-    """The file of a task's rows. A task that is tried again writes another one, and names that."""
+def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str | None:
+    """The file of a task's rows; None if there are none. A task that is tried again writes another one, and names that."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -112,7 +126,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str:
                 write()
         if waiting:
             write()
-    return str(path)
+    return None if writer is None else str(path)
 
 
 class _ByExecutors:

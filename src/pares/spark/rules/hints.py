@@ -40,7 +40,7 @@ def for_records(many: Mapping[str, int]) -> dict[str, str]:
     # Worlds are always few. Joined by their key, all records would go to one task.
     joined = "BROADCAST(b, c, w)" if comings <= _FEW else "BROADCAST(b)"
     return {
-        "placed": f"{joined}, REPARTITION({tasks}, id)",
+        "placed": f"{joined}, REPARTITION({tasks}, joined, g)",
         "wanted": if_few(records - beats + many.get("claim", 0), "w"),
         "sorted": f"REPARTITION({tasks}, g, member, base)",
     }

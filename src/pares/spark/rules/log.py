@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 from typing import Any
 
 from msgspec import Struct, field
@@ -110,20 +111,21 @@ def unsaid(row: Row, least: int) -> Row:
 
 def counting(tables: Tables) -> list[Row]:
     """What counts (R2), by walking through the records of each group; of beats the first of a member alone, and those that a
-    claim names: see `views/counting.sql`."""
+    claim names or a term begins by: see `views/counting.sql`."""
     found: list[Row] = []
-    for rows in by(tables["records"], "g").values():
-        found += _counting(sorted(rows, key=lambda row: row["offset"]))
+    gained = by((row for row in tables["facts"] if row["kind"] == "gained"), "g")
+    for key, rows in by(tables["records"], "g").items():
+        named = {row["ref"] for row in rows if row["cause"] == "claim"} | {row["offset"] for row in gained.get(key, ())}
+        found += _counting(sorted(rows, key=lambda row: row["offset"]), named)
     return found
 
 
-def _counting(rows: list[Row]) -> list[Row]:
+def _counting(rows: list[Row], named: Container[Any]) -> list[Row]:
     base: int | None = None
     joined: dict[tuple[str, int], int] = {}
     gone: set[tuple[str, int]] = set()
     numbers: dict[tuple[str, int], int] = {}
     last: dict[tuple[str, int], Row] = {}
-    named = {row["ref"] for row in rows if row["cause"] == "claim"}
     found: list[Row] = []
     for row in rows:
         if row["cause"] == "genesis" and row["counted"]:
