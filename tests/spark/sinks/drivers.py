@@ -176,8 +176,9 @@ class Driver:
 
     def _listen(self, to: queue.SimpleQueue[Event]) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            to.put(Event(time.monotonic(), self, line.strip()))
+        with self.process.stdout as said:
+            for line in said:
+                to.put(Event(time.monotonic(), self, line.strip()))
         to.put(Event(time.monotonic(), self, "ended"))
 
     def hit(self, how: signal.Signals) -> None:
@@ -186,6 +187,7 @@ class Driver:
                 os.kill(pid, how)
         if how == signal.SIGKILL:
             self.process.wait(PATIENCE)
+            self._thread.join(PATIENCE)
 
 
 def family(pid: int) -> list[int]:
@@ -241,6 +243,7 @@ class Crew:
         elif event.word == "ended" and event.driver in self._drivers:
             # After it was woken up: a driver may end when it is refused.
             self._drivers.remove(event.driver)
+            event.driver.process.wait(PATIENCE)
             self.start()
 
     def complete(self) -> None:

@@ -140,6 +140,7 @@ def test_processes_that_are_killed_and_frozen_publish_each_row_once(postgres: Po
 
 
 @pytest.mark.spark
+@pytest.mark.brokers
 @pytest.mark.processes
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", ["guard", "work"])
