@@ -21,14 +21,14 @@ import signal
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.dev.cluster import STOP_SECONDS, LocalCluster
 from pares.dev.node import Node
-from pares.dev.process import Identity, identify
+from pares.dev.process import Identity, identify, parents
 
 USER: Final = "pares"
 """A superuser, who needs no password."""
@@ -131,7 +131,7 @@ class Postgres(LocalCluster):
         pid = self._node(node).pid
         if pid is None:
             return []
-        return [identify(child) for child, parent in _parents() if parent == pid]
+        return [identify(child) for child, parent in parents() if parent == pid]
 
     # What a kind of server has to say ----------------------------------------------------------------------------------------
 
@@ -193,20 +193,6 @@ class Postgres(LocalCluster):
 
     def _missing(self, node: Node, wanted: set[int], left: float) -> str | None:
         return None if serves(node.host, node.port) else "it lets nobody in"
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    """Every process, and its parent."""
-    if not Path("/proc/self/stat").exists():
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
-        for line in listed.stdout.splitlines():
-            child, parent = line.split()
-            yield int(child), int(parent)
-        return
-    for place in Path("/proc").iterdir():
-        if place.name.isdecimal():
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                yield int(place.name), int((place / "stat").read_text().rpartition(")")[2].split()[1])
 
 
 def bin_folder() -> Path:

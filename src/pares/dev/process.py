@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -212,3 +212,17 @@ def _look_by_ps(pid: int) -> tuple[str, str] | None:
     )
     state, _, started = done.stdout.strip().partition(" ")
     return None if done.returncode != 0 or state.startswith("Z") else (started.strip(), "")
+
+
+def parents() -> Iterator[tuple[int, int]]:
+    """Every process, and its parent."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            child, parent = line.split()
+            yield int(child), int(parent)
+        return
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                yield int(place.name), int((place / "stat").read_text().rpartition(")")[2].split()[1])

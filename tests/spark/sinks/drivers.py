@@ -37,6 +37,7 @@ import pares  # noqa: E402
 from kafka_tools import new_topic  # noqa: E402
 from pares.core.errors import LeadershipLost, Stale  # noqa: E402
 from pares.dev import Kafka, Postgres  # noqa: E402
+from pares.dev.process import parents  # noqa: E402
 from pares.fence import SqlFence  # noqa: E402
 from pares.spark.sinks.base import Staged  # noqa: E402
 from pares.spark.sinks.kafka import KafkaSink  # noqa: E402
@@ -58,8 +59,8 @@ COLUMN: Final = {"postgres": "id", "kafka": "CAST(id AS string) AS value"}
 # A driver -------------------------------------------------------------------------------------------------------------------
 
 
-def say(*words: object) -> None:
-    print(*words, flush=True)
+def say(word: str) -> None:
+    print(word, flush=True)
 
 
 class _Telling:
@@ -90,31 +91,35 @@ def sink_of(to: str, place: str) -> Any:
     return _Table(place, "rows", fence=SqlFence(stall=STALL))
 
 
+def stream(spark: Any, column: str, folder: str) -> Any:
+    """Numbers from 0 on, the same of each batch again, with the checkpoint in `folder`."""
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load().selectExpr("value AS id")
+    writer = rows.selectExpr(column).writeStream.option("checkpointLocation", folder)
+    return writer.trigger(processingTime="200 milliseconds")
+
+
 def guarded(spark: Any, url: str, to: str, place: str, folder: str, name: str) -> None:
     from pares.spark.driving.guard import guard
 
-    def make() -> Any:
-        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load().selectExpr("value AS id")
-        writer = rows.selectExpr(COLUMN[to]).writeStream.option("checkpointLocation", folder)
-        return writer.trigger(processingTime="200 milliseconds")
-
     with pares.Member(url, group="g", roles=["r"], name=name, session=SESSION) as me, guard(me, "r") as query:
         say("ready")
-        query.start(make, sink_of(to, place))
+        query.start(lambda: stream(spark, COLUMN[to], folder), sink_of(to, place))
+
+
+def insert(target: Target, df: Any) -> None:
+    ids = [row.id for row in df.collect()]
+    target.insert(min(ids), max(ids) + 1)
 
 
 def naive_query(spark: Any, url: str, target: Target, folder: str, name: str) -> None:
     def write(df: Any, batch: int) -> None:
-        ids = [row.id for row in df.collect()]
-        target.insert(min(ids), max(ids) + 1)
+        insert(target, df)
         say("published")
 
     with pares.Member(url, group="g", roles=["r"], name=name, session=SESSION) as me:
         say("ready")
         for term in me.terms("r"):
-            rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
-            writer = rows.selectExpr("value AS id").writeStream.option("checkpointLocation", folder)
-            started = writer.trigger(processingTime="200 milliseconds").foreachBatch(write).start()
+            started = stream(spark, "id", folder).foreachBatch(write).start()
             term.wait_lost()
             with contextlib.suppress(Exception):
                 started.stop()
@@ -130,8 +135,7 @@ def claimed_work(spark: Any, url: str, to: str, place: str, topic: str, name: st
         for claimed in work(me, spark=spark, tasks=2):
             try:
                 if naive:
-                    ids = [row.id for row in claimed.df.selectExpr(NUMBER).collect()]
-                    target.insert(min(ids), max(ids) + 1)
+                    insert(target, claimed.df.selectExpr(NUMBER))
                     claimed.done()
                     say("published")
                 else:
@@ -192,13 +196,10 @@ class Driver:
 
 def family(pid: int) -> list[int]:
     """A process, and those that came of it, its JVM and Python's workers."""
-    parents = dict[int, int]()
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+    there = list(parents())
     found = [pid]
     for one in found:
-        found.extend(child for child, parent in parents.items() if parent == one)
+        found.extend(child for child, parent in there if parent == one)
     return found
 
 
@@ -280,8 +281,7 @@ def play(crew: Crew, kills: int, freezes: int, seed: int) -> tuple[list[float], 
         if what == "freeze":
             time.sleep(chance.random() * MOMENT)
             leader.hit(signal.SIGCONT)
-            with contextlib.suppress(AssertionError):
-                crew.next("published", but=leader, after=time.monotonic() + MOMENT)
+            crew.next("published", after=time.monotonic() + MOMENT)
         print(f"{number + 1} of {len(rounds)}: {what}, {took[what][-1]:.2f} s", file=sys.stderr, flush=True)
     return took["kill"], took["freeze"]
 

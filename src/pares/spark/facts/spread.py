@@ -28,8 +28,8 @@ _MOST = {"hole": HOLES, "step": STEPS}
 def facts(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
     """The facts of the tasks' ranges, which are in order and leave nothing out of a log partition, as one fold over each
     partition would tell them; kept. `tasks[n].part` is n."""
-    rows = run(spark, tasks)
-    folding = _Folding(spark, rows, _states(rows.frame))
+    first = run(spark, tasks)
+    folding = _Folding(spark, first, _states(first.frame))
     ends: list[pa.RecordBatch] = []
     for number in sorted({task.partition for task in tasks}):
         for group, rows in folding.joined([task for task in tasks if task.partition == number]).finish():

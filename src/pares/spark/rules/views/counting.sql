@@ -1,8 +1,8 @@
 -- What counts (R2), worked out from the records themselves: the sender has joined and is not gone, its number is above all that
 -- counted before, and its base is the one in force. Of the fold nothing is taken but which genesis began a world and which members it
--- declared dead; of a log without its beginning there is no such opinion. Of beats those alone that a claim names, by which a
--- term would have begun, or with which a member begins: nineteen of twenty records are beats, and nobody asks for the others. What is sorted, all records, is as narrow as can
--- be; the rest is looked up.
+-- declared dead; of a log without its beginning there is no such opinion. Of beats those alone that a claim names, by which a term
+-- would have begun, or with which a member begins: nineteen of twenty records are beats, and nobody asks for the others. What is
+-- sorted, all records, is as narrow as can be; the rest is looked up.
 WITH bases AS (
   SELECT g, offset AS low, token AS base, coalesce(lead(offset) OVER (PARTITION BY g ORDER BY offset), 9223372036854775807) AS high
   FROM {records} WHERE cause = 'genesis' AND counted),
