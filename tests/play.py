@@ -34,9 +34,15 @@ FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers", "-n", "2", "--dis
 CALM: Final = [*PYTEST, "-p", "no:cacheprovider", "--timeout=900", "-m", "timeless and not brokers"]
 """The cache of what has failed is the front's. Behind everybody else a test may take long, and does not hang for that."""
 SPREAD: Final = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+FATAL: Final = "Fatal Python error"
+"""What Python says when a signal ends it: behind the dots of a run, so it may begin no line."""
+MOST: Final = 300
+"""Characters of a line that is said once more: its end."""
 SPARK: Final = "tests/spark"
 """Alone: Spark uses all processors by itself, and one JVM serves all of these tests."""
-BEHIND: Final = [[sys.executable, "-m", "pyright"], [*CALM, SPARK], [*CALM, f"--ignore={SPARK}", *SPREAD]]
+OPEN: Final = "--capture=sys"
+"""So that what libraries of C say before they abort is not kept from the reader."""
+BEHIND: Final = [[sys.executable, "-m", "pyright"], [*CALM, OPEN, SPARK], [*CALM, f"--ignore={SPARK}", *SPREAD]]
 
 
 class Rank:
@@ -111,13 +117,15 @@ def failures(commands: Sequence[Command], codes: Sequence[int], said: Sequence[s
 
 
 def last_words(text: str) -> list[str]:
-    """The lines that tell why: where the process was that a signal ended, and of a run its summary."""
+    """The lines that tell why: of one that a signal ended what came right before, where it was, and in which test; of a run its
+    summary."""
     lines = text.splitlines()
-    fatal = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-    if fatal is not None:
-        own = next((at for at, line in enumerate(lines[fatal:], fatal) if line.startswith("Current thread")), fatal)
-        return [lines[fatal], *lines[own : own + 12]]
-    return [line for line in lines if line.startswith(("FAILED", "ERROR"))][:10] or lines[-3:]
+    fatal = next((at for at, line in enumerate(lines) if FATAL in line), None)
+    if fatal is None:
+        return [line for line in lines if line.startswith(("FAILED", "ERROR"))][:10] or lines[-3:]
+    own = next((at for at, line in enumerate(lines[fatal:], fatal) if line.startswith("Current thread")), fatal + 1)
+    tests = [line for line in lines[own + 12 :] if "/tests/" in line]
+    return [line[-MOST:] for line in [*lines[max(0, fatal - 4) : fatal + 1], *lines[own : own + 12], *tests]]
 
 
 def play(front: Command, others: Sequence[Command]) -> int:

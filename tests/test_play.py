@@ -58,13 +58,13 @@ def test_what_fails_fails_all_and_keeps_nobody_from_playing(front: str, others: 
 
 
 def test_what_has_failed_is_said_once_more_behind_all_else() -> None:
-    crash = "import faulthandler, os; faulthandler.enable(); os.kill(os.getpid(), 11)"
+    crash = "import faulthandler, os; faulthandler.enable(); os.write(1, b'double free\\n..'); os.kill(os.getpid(), 11)"
     summary, plain = "print('FAILED a::b'); print('1 failed'); exit(1)", "print('8 errors'); exit(1)"
     told = played("exit(3)", "print('no word of it')", crash, summary, plain).stderr
     assert "no word of it" not in told
     first, *others = told.splitlines()
     assert first == "-c exit(3): exits with 3"
-    assert others[:2] == [f"-c {crash}: was ended by SIGSEGV", "  Fatal Python error: Segmentation fault"]
+    assert others[:3] == [f"-c {crash}: was ended by SIGSEGV", "  double free", "  ..Fatal Python error: Segmentation fault"]
     assert any('File "<string>", line 1 in <module>' in line for line in others)
     assert others[-4:] == [
         f"-c {summary}: exits with 1",
