@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pares.core.errors import ConfigError, ParesError
 from pares.fence.kafka_tokens import Passed, encode, key
 from pares.ledger.handle_state import keep_after_fork
-from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.client import client_module, new_client, purge
 from pares.ledger.kafka.errors import TOO_LARGE, unavailable
 from pares.ledger.kafka.settings import Settings, log
 
@@ -32,6 +32,8 @@ _LOOK: Final = 0.2
 client repeats a request that the brokers put off: each repetition shuts out the writer of that moment."""
 _POLL: Final = 0.1
 """Seconds of one wait for deliveries. The client library cuts what is longer into pieces, with the trouble of `_settled`."""
+_left: Final[list[Any]] = []
+"""Clients that could not be ended."""
 _PATIENCE: Final = 5.0
 """Seconds that passing the fence may take at least: a coordinator is found, its log written."""
 
@@ -56,6 +58,7 @@ class Writer:
         self.lost: ParesError | None = None
         """What became of the transaction, for a caller that asks again."""
         self._number = 0
+        self._over = False
         self._id = id
         self._settings = settings
         self._where = where
@@ -134,7 +137,7 @@ class Writer:
             # What an aborted transaction purged is told of later, and no failure of the next one.
             if error is not None and self._failed is None and number == self._number:
                 self._failed = (error, topic)
-            if on_delivery is not None:
+            if on_delivery is not None and not self._over:
                 on_delivery(error, message)
 
         end = time.monotonic() + self._timeout_ms / 1000
@@ -199,10 +202,23 @@ class Writer:
 
     def close(self) -> None:
         """Ends the client. What is still open is aborted by the next term that passes, or by the brokers when its time is
-        up."""
-        self.broken = True
-        with contextlib.suppress(client_module().KafkaException):
-            self._producer.purge()
+        up.
+
+        Not while a record is under way: as it ends, a transactional client (librdkafka 2.16) frees what it would say of the
+        transaction, and frees it once more if an answer comes then that the brokers refuse. That ends the process.
+        """
+        self.broken = self._over = True
+        kafka = client_module()
+        with contextlib.suppress(kafka.KafkaException):
+            purge(self._producer)
+        end = time.monotonic() + self._patience
+        while len(self._producer) and time.monotonic() < end:
+            # Of each record it is told when all is done that follows from it.
+            with contextlib.suppress(kafka.KafkaException, SystemError):
+                self._producer.poll(_POLL)
+        if len(self._producer):
+            log.warning("%s: a client does not end, so it stays: its connections hang", self._where)
+            _left.append(self._producer)
         self._producer = None
 
     # Errors ----------------------------------------------------------------------------------------------------------
@@ -223,7 +239,8 @@ class Writer:
             raise self._broke(fatal, doing, sent=sent) from None
 
     def _fatal(self) -> KafkaError | None:
-        """Why the producer can do nothing any more: it is told to the next caller that begins a transaction."""
+        """Why the producer can do nothing any more: it is told to each caller that begins a transaction. [to the one that polls
+        once, and later than other calls fail for it]"""
         try:
             self._producer.begin_transaction()
         except client_module().KafkaException as error:
@@ -235,7 +252,7 @@ class Writer:
         code = error.code()
         root: Any = error
         if code in _EARLIER:
-            root = self._cause() or root
+            root = self._fatal() or self._cause() or root
             code = root.code()
         if code in _FENCED or code in _LOST:
             return Fenced(certain=not sent)
@@ -259,7 +276,7 @@ class Writer:
         return unavailable(root, self._where, doing, unknown=unknown, told=self._told)
 
     def _cause(self) -> KafkaError | None:
-        """What broke the producer before: the client tells it once, to the thread that polls, or with the records that it
+        """What broke the transaction before: the client tells it once, to the thread that polls, or with the records that it
         cost."""
         try:
             self._producer.poll(0)

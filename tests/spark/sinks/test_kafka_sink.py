@@ -137,13 +137,14 @@ def test_a_driver_that_stops_before_any_step_of_a_batch_is_followed_by_one_that_
         with Sink(kafka, topic) as old, Sink(kafka, topic) as new, monkeypatch.context() as patch:
             old.open(OLD)
             assert deliver(old, frame(range(4)), OLD, FIRST)
-            said: list[str] = []
+            said, why = list[str](), list[str]()
 
-            def run(old: Sink = old, said: list[str] = said) -> None:
+            def run(old: Sink = old, said: list[str] = said, why: list[str] = why) -> None:
                 try:
                     said.append(str(deliver(old, frame(range(4, 8)), OLD, SECOND)))
                 except (Killed, Stale, LedgerUnavailable) as error:
                     said.append(type(error).__name__)
+                    why.append(str(error))
 
             thread = threading.Thread(target=run)
             step_in(patch, steps, thread)
@@ -163,7 +164,7 @@ def test_a_driver_that_stops_before_any_step_of_a_batch_is_followed_by_one_that_
         if said == ["True"]:
             assert point >= 8, "all steps were taken"
             return
-        assert said in (["Killed"], ["Stale"])
+        assert said in (["Killed"], ["Stale"]), why
     raise AssertionError("there are more steps")
 
 

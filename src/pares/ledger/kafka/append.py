@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.errors import ConfigError, LedgerUnavailable
 from pares.ledger.base import MAX_BATCH, MAX_BATCH_BYTES
-from pares.ledger.kafka.client import client_module, new_client
+from pares.ledger.kafka.client import client_module, new_client, purge
 from pares.ledger.kafka.errors import GONE, NO_RIGHT, TOO_LARGE, refused, too_large, unavailable
 from pares.ledger.kafka.marks import Headers, headers
 from pares.ledger.kafka.settings import Settings, log
@@ -141,7 +141,7 @@ class Appender:
         producer = self._producers.pop(key, None)
         if producer is not None:
             # Nothing of it may be sent any more; the client itself ends when it is forgotten.
-            producer.purge(in_queue=True, in_flight=True, blocking=False)
+            purge(producer)
 
     def append(
         self, topic: str, payloads: Sequence[bytes], partition: int, *, urgent: bool = True, padded: bool = False
@@ -253,7 +253,7 @@ class Appender:
 
     def _give_up(self, producer: Any, sent: _Sent, never: int) -> None:
         """Take back what is not answered yet; the last `never` records were not even handed over."""
-        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        purge(producer)
         end = time.monotonic() + _LAST_WORDS
         while sent.left > never and time.monotonic() < end:
             self._serve(producer, 0.01)
@@ -315,7 +315,7 @@ class Appender:
         try:
             producers, self._producers = [*self._producers.values()], {}
             for producer in producers:
-                producer.purge(in_queue=True, in_flight=True, blocking=False)
+                purge(producer)
                 self._serve(producer, _LAST_WORDS, flush=True)
                 if len(producer) == 0 and got:
                     # At once, and not when the last traceback that knows the client is forgotten.

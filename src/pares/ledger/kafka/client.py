@@ -35,6 +35,15 @@ def new_client(kind: str, settings: Settings, own: dict[str, Any]) -> Any:
         ) from None
 
 
+def purge(producer: Any) -> None:
+    """Takes back what `producer` was given and nobody has acknowledged; returns at once. `poll` tells of each record then.
+
+    confluent-kafka (seen in 2.16) takes `blocking` for its opposite, and holds Python's lock while it waits. [as long as a
+    resolver did not answer, 9.5 s, no thread of the process ran]
+    """
+    producer.purge(in_queue=True, in_flight=True, blocking=True)
+
+
 class _Plain:
     def __init__(self, topic_id: Any) -> None:
         self.topic_id = topic_id
