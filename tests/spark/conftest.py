@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pares.spark.session import session
+from pares.spark.session import log_tail, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,3 +27,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> SparkSession:
     """One Spark for the whole run: starting one takes five seconds, and a first query of each kind as long again."""
     return session("pares-tests", conf={"spark.stage.maxConsecutiveAttempts": "1"})  # what work at most once asks for
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """If the JVM that these tests share has ended before them, many fail and none says why."""
+    context: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is not None and process.poll() is not None:
+        terminalreporter.write_line(
+            f"ERROR Spark's JVM has ended with {process.returncode}; its last words:\n{log_tail(30)}"
+        )

@@ -69,6 +69,25 @@ def test_one_that_fits_no_longer_is_made_anew(java: JavaHome, cache: Path) -> No
     assert Archive(java, java.home, "4.2.0").writing
 
 
+def test_what_was_not_used_for_a_month_goes_when_another_is_begun(java: JavaHome, cache: Path) -> None:
+    places: list[Path] = []
+    for version in ("4.0.0", "4.1.0"):
+        archive = Archive(java, java.home, version)
+        _draft(archive).write_bytes(WHOLE)
+        archive.ended(well=True)
+        places.append(Archive(java, java.home, version).place or cache)
+    other = cache / "kafka-4.3.1.lock"
+    other.touch()
+    for path in cache.iterdir():
+        os.utime(path, (1, 1))
+    assert Archive(java, java.home, "4.1.0").place == places[1], "it is used"
+    assert places[0].exists()
+    assert Archive(java, java.home, "4.2.0").writing
+    assert [path.exists() for path in places] == [False, True]
+    assert other.exists()
+    assert len([*cache.glob("*.lock")]) == 2, "the one of today, and the other's"
+
+
 @pytest.mark.parametrize("left", [None, b"", bytes(4) + b"half"])
 @pytest.mark.parametrize("well", [False, True])
 def test_what_did_not_come_to_its_end_is_tried_again_after_a_day(

@@ -20,6 +20,8 @@ Rules, each with what breaks without it:
   and all later ones start slowly for a day, as it looks as if it were still about to]
 * A writing that did not come to its end is not tried again for a day. [each audit on a slow machine waits at its end for what
   it never gets]
+* What no session has used for a month is removed when another archive is begun. [200 MB for each environment that there ever
+  was]
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ from pares.spark.java import JavaHome
 WRITING_SECONDS: Final = 30.0
 """How long the end of a session that writes an archive is waited for."""
 _AGAIN_SECONDS: Final = 86_400.0
+_UNUSED_SECONDS: Final = 30 * 86_400.0
 _ENDING: Final = ".jsa"
+_LOCK: Final = ".lock"
 _DRAFT: Final = "-draft-"
 _HEAD: Final = (0xF00BABA8).to_bytes(4, sys.byteorder)
 """What an archive of this kind begins with, in HotSpot, in the machine's own order of bytes."""
@@ -59,9 +63,12 @@ class Archive:
             folder = user_cache_path("pares", appauthor=False)
             self._name = f"spark-{_kind(java, jars, version)}"
             self.place = _whole(folder, self._name) or _adopted(folder, self._name)
-            if self.place is None:
-                self._turn = _Turn.taken(folder / f"{self._name}.lock")
+            if self.place is not None:
+                os.utime(self.place)
+            else:
+                self._turn = _Turn.taken(folder / f"{self._name}{_LOCK}")
                 if self._turn is not None:
+                    _clear(folder)
                     self._draft = folder / f"{self._name}{_DRAFT}{os.getpid()}-{secrets.token_hex(4)}{_ENDING}"
 
     @property
@@ -139,6 +146,15 @@ def _adopted(folder: Path, name: str) -> Path | None:
             if time.time() - draft.stat().st_mtime > _AGAIN_SECONDS:
                 draft.unlink()
     return None
+
+
+def _clear(folder: Path) -> None:
+    """Removes what is unused."""
+    for path in folder.glob("spark-*"):
+        if path.suffix in (_ENDING, _LOCK):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+                    path.unlink()
 
 
 def _has_head(path: Path) -> bool:
