@@ -12,6 +12,7 @@ from pares.core.claims.chores.duties import SNAPSHOT_TEXT, snapshot_every_ns, sn
 from pares.core.wire import records as r
 from pares.core.wire.reader import Reader
 from pares.core.wire.snapshots import Taken
+from pares.ledger import MAX_BATCH
 
 BASE: Final = 1_790_000_000_000_000
 GROUP: Final = "g"
@@ -160,7 +161,8 @@ class Writer:
         return offset
 
     def _flush(self) -> None:
-        self._offset = self.ledger.append_many(self._batch)[-1] + 1
+        for at in range(0, len(self._batch), MAX_BATCH):
+            self._offset = self.ledger.append_many(self._batch[at : at + MAX_BATCH])[-1] + 1
         self._batch = []
 
 
