@@ -64,7 +64,11 @@ def test_what_has_failed_is_said_once_more_behind_all_else() -> None:
     assert "no word of it" not in told
     first, *others = told.splitlines()
     assert first == "-c exit(3): exits with 3"
-    assert others[:3] == [f"-c {crash}: was ended by SIGSEGV", "  double free", "  ..Fatal Python error: Segmentation fault"]
+    assert others[:3] == [
+        f"-c {crash}: was ended by SIGSEGV",
+        "  double free",
+        "  ..Fatal Python error: Segmentation fault",
+    ]
     assert any('File "<string>", line 1 in <module>' in line for line in others)
     assert others[-4:] == [
         f"-c {summary}: exits with 1",
