@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from log_tools import HANG
 
 from pares.core.errors import LedgerRewound
 from pares.ledger import Entry
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.service_log import Known, TailedLog
-from pares.ledger.window import Window
+from pares.ledger.window import TailBell, Window
 
 
 class Shelf:
@@ -25,6 +28,8 @@ class Shelf:
         self.known = Known()
         self.entries: list[Entry] = []
         self.doubts = self.caught_up = 0
+        self.says_end = False
+        """Whether it says, with what it brings, that nothing follows."""
         self._window = Window("t", 0)
 
     def look(self, topic: str) -> tuple[str, int]:
@@ -54,7 +59,8 @@ class Shelf:
     def catch_up(self, window: Window) -> bool:
         self.caught_up += 1
         new = [entry for entry in self.entries if entry.offset >= window.high]
-        window.put(new, 0, {entry.offset for entry in new}, life=window.life, at_end=not new)
+        quiet = {entry.offset for entry in new}
+        window.put(new, 0, quiet, life=window.life, at_end=self.says_end or not new, since=time.monotonic())
         return True
 
     def stuck(self, window: Window) -> None: ...
@@ -199,6 +205,52 @@ def test_a_lazy_window_is_filled_by_its_readers() -> None:
     assert [entry.payload for entry in log.read(1)] == [b"b"]
     assert shelf.caught_up == 1, "what is here costs no request"
     assert log.read(2) == []
+
+
+def test_a_read_says_that_the_log_ended_with_it_only_if_the_service_has_said_so_since() -> None:
+    shelf, log = lazy_shelf()
+    log.append_many([b"a", b"b"], urgent=False)
+    entries, ended = log.read_whole(0, 0, 10)
+    assert ([entry.payload for entry in entries], ended) == ([b"a", b"b"], False)
+    assert log.read_whole(2, 0, 10) == ([], True)
+    shelf.says_end = True
+    log.append(b"c")
+    entries, ended = log.read_whole(2, 0, 10)
+    assert ([entry.payload for entry in entries], ended) == ([b"c"], True)
+    assert log.read_whole(2, 0, 10)[1] is False, "it was said before this read began"
+    log.append_many([b"d", b"e"], urgent=False)
+    entries, ended = log.read_whole(3, 0, 1)
+    assert ([entry.payload for entry in entries], ended) == ([b"d"], False), "there is more than it was to bring"
+    shelf.window("t", 0).shut()
+    assert log.read_whole(3, 0, 10)[1] is False
+
+
+def test_a_thread_waits_for_readers_only_while_all_of_them_are_called() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    assert window.heeded(0), "nobody has a bell"
+    one, other = TailBell(window), TailBell(window)
+    assert window.heeded(0)
+    window.put([Entry(0, 0, b"x")], 0)
+    assert not window.heeded(0), "both are called, and have not come"
+    one.clear()
+    assert window.heeded(0)
+    window.put([Entry(1, 0, b"y")], 0)
+    assert not window.heeded(0)
+    threading.Timer(0.05, other.clear).start()
+    assert window.heeded(HANG), "it hears of it when one comes"
+    window.put([Entry(2, 0, b"z")], 0)
+    assert not window.heeded(0)
+    waiting = threading.Thread(target=window.wait, args=(3, HANG))
+    waiting.start()
+    assert window.heeded(HANG), "somebody waits without a bell"
+    window.put([Entry(3, 0, b"!")], 0)
+    waiting.join(HANG)
+    assert not waiting.is_alive()
+    assert not window.heeded(0)
+    one.close()
+    other.close()
+    assert window.heeded(0)
 
 
 def test_nothing_of_the_old_log_comes_by_a_late_answer() -> None:

@@ -228,6 +228,12 @@ class TailedLog(ServiceHandle[Service]):
             window.wait(offset, min(left, _ASK_AGAIN))
             self._open()
 
+    def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
+        """See `base.Whole`."""
+        window, since = self._there(partition).window(self._topic, partition), time.monotonic()
+        entries = self.read(offset, partition, max_records)
+        return entries, not entries or window.ended(entries[-1].offset + 1, since)
+
     def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
         """Entries as the service has them now, whatever the tail knows."""
         service = self._open()

@@ -100,8 +100,12 @@ class Window:
         """When the thread last got anything."""
         self.asked = -1.0
         """When the service last answered a request by saying that there is nothing at `high`."""
+        self._end = (-1, -1.0)
+        """Where a reader was told that the log ended, and when it had asked."""
         self.used = time.monotonic()
-        self.bells: WeakBag[PipeBell] = WeakBag()
+        self.bells: WeakBag[TailBell] = WeakBag()
+        self._waiting = 0
+        """Readers that wait for entries without a bell."""
         self._entries: list[Entry] = []
         self._bytes = 0
 
@@ -132,6 +136,11 @@ class Window:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
 
+    def ended(self, offset: int, since: float) -> bool:
+        """Whether the service has said that the log ended at `offset`, when it was asked at `since` or later."""
+        with self.changed:
+            return self.open and self._end[0] == offset and self._end[1] >= since
+
     def lacks(self, offset: int) -> bool:
         """Whether a reader at `offset` has to bring what is new itself."""
         with self.changed:
@@ -146,7 +155,10 @@ class Window:
         """Wait until something has changed, or is there at `offset` already."""
         with self.changed:
             if not self.open or self.high <= offset:
+                self._waiting += 1
+                self.changed.notify_all()
                 self.changed.wait(timeout)
+                self._waiting -= 1
 
     def expect(self, end: int, *, at_least: bool) -> None:
         """The partition ends at `end`, as the service or an acknowledged append says."""
@@ -183,11 +195,12 @@ class Window:
         *,
         life: int | None = None,
         at_end: bool = False,
+        since: float = 0.0,
     ) -> bool:
         """Takes entries in. `end`: where the thread goes on, if the service has said so. `quiet`: the offsets of entries that
         are not urgent. `life`: given by readers, which ask by themselves: the life of the window when they asked. They ring no
-        bell; the thread rings for what they bring, too. `at_end`: the service has said that nothing follows. Returns whether
-        the window should change between lazy and not lazy."""
+        bell; the thread rings for what they bring, too. `at_end`: the service has said that nothing follows, when asked at
+        `since`. Returns whether the window should change between lazy and not lazy."""
         with self.changed:
             if not self.open or (life is not None and life != self.life):
                 return False
@@ -198,6 +211,7 @@ class Window:
             self.heard = time.monotonic()
             if at_end:
                 self.asked = self.heard
+                self._end = (entries[-1].offset + 1 if entries else self.high, since)
             self.quiet.seen(sum(1 for entry in new if entry.offset in quiet) if quiet else 0)
             if len(self._entries) > 2 * _KEEP or self._bytes > 2 * _KEEP_BYTES:
                 self._forget()
@@ -239,6 +253,15 @@ class Window:
         for bell in self.bells:
             bell.ring()
 
+    def heeded(self, timeout: float) -> bool:
+        """Wait until somebody would be told something new by a ring. [where all of a hundred members write, each of their
+        appends is fetched by a hundred threads, for readers that were told already and have not come yet]"""
+        with self.changed:
+            return bool(self.changed.wait_for(lambda: self._waiting or not self._all_rung(), timeout))
+
+    def _all_rung(self) -> bool:
+        return bool(self.bells) and all(bell.rung for bell in self.bells)
+
 
 def _offset(entry: Entry) -> int:
     return entry.offset
@@ -278,7 +301,21 @@ class TailBell(PipeBell):
     def __init__(self, window: Window) -> None:
         super().__init__()
         self._window = window
+        self.rung = False
+        """Whether it rings, and its reader has not come since."""
         window.bells.add(self)
+
+    def ring(self) -> None:
+        self.rung = True
+        super().ring()
+
+    def clear(self) -> None:
+        super().clear()
+        # After that: if it rings in between, it may be taken for silent, which it is not, but never the other way round.
+        if self.rung:
+            self.rung = False
+            with self._window.changed:
+                self._window.changed.notify_all()
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import select
 import subprocess
 import sys
 import time
@@ -139,6 +140,76 @@ def test_who_hears_nothing_asks_once_in_a_while(cluster: Cluster, topic: str, as
     assert bell is not None
     bell.close()
     ledger.close()
+
+
+def test_what_the_leader_brings_says_whether_anything_follows(cluster: Cluster, topic: str) -> None:
+    ledger = opened(cluster, topic, timeout=PATIENT)
+    address = parse(f"kafka://{cluster.bootstrap}/{topic}")
+    seeker = Seeker(take(address, Options(address.url, address.query)), address.url)
+    ledger.append_many([b"a", b"b"])
+    for _ in range(20):
+        news = seeker.news(topic, 0, 0, 2)
+        assert news is not None
+        assert [entry.payload for entry in news.entries] == [b"a", b"b"]
+        assert news.at_end
+    news = seeker.news(topic, 0, 2, 2)
+    assert news is not None
+    assert (news.entries, news.at_end) == ([], True)
+    large = b"x" * 100_000
+    ledger.append_many([large])
+    ledger.append_many([large])
+    ledger.append_many([large])
+    ledger.append_many([large])
+    news = seeker.news(topic, 0, 2, 3)
+    assert news is not None
+    assert news.at_end == (news.entries[-1].offset == 5)
+    seeker.close()
+    ledger.close()
+
+
+def test_a_thread_fetches_nothing_for_readers_that_have_not_come(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all of a hundred members write, readers that are called by each append come for many at once."""
+    ledger, other = opened(cluster, topic, timeout=PATIENT), opened(cluster, topic, timeout=PATIENT)
+    fetched: list[int] = []
+    plain = tail.Follower._sort  # pyright: ignore[reportPrivateUsage]
+
+    def sort(self: tail.Follower, consumer: object, messages: list[object]) -> None:
+        fetched.append(len(messages))
+        plain(self, consumer, messages)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tail.Follower, "_sort", sort)
+    bell = ledger.bell()
+    assert bell is not None
+    window_ = ledger._shared.window(topic, 0)  # type: ignore[attr-defined]
+    at = 0
+    while not window_.lazy:
+        at = other.append_many([b"beat"], urgent=False)[-1] + 1
+        other.read(at)
+        ledger.read(at)
+        time.sleep(0.02)
+    call = select.poll()
+    call.register(bell.fileno(), select.POLLIN)
+
+    def rings() -> bool:
+        return bool(call.poll(HANG * 1000))
+
+    for _ in range(3):
+        bell.clear()
+        other.append(b"urgent")
+        assert rings()
+        fetched.clear()
+        for _ in range(30):
+            at = other.append(b"urgent")
+        time.sleep(0.3)
+        assert len(fetched) <= 1, "it was called already"
+        bell.clear()
+        assert rings(), "and is called again, for what came since"
+    assert ledger.read(at, timeout=HANG)[0].offset == at
+    bell.close()
+    ledger.close()
+    other.close()
 
 
 def test_the_bus(cluster: Cluster, topic: str) -> None:

@@ -149,10 +149,10 @@ class _Shared:
         return self.appender.append(topic, payloads, partition, urgent=urgent, padded=padded)
 
     def catch_up(self, window: Window) -> bool:
-        life = window.life
+        life, since = window.life, time.monotonic()
         news = self.seeker.news(window.topic, window.partition, window.high, window.known)
         if news is not None:
-            self.tails.put(window, news, life)
+            self.tails.put(window, news, life, since)
         return news is not None
 
     def stuck(self, window: Window) -> None:

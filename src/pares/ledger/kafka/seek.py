@@ -47,7 +47,7 @@ class News(NamedTuple):
     quiet: frozenset[int]
     """The offsets of those that are not urgent."""
     at_end: bool
-    """Whether the leader has said that there is nothing at the place."""
+    """Whether the leader has said that nothing follows."""
 
 
 class _Client:
@@ -142,12 +142,14 @@ class Seeker:
             entries: list[Entry] = []
             client.consumer.assign(place)
             error = self._collect(client.consumer, place, known, _AHEAD, entries)
+            # As its last answer had it: where readers are lazy nothing else is asked for that.
+            at_end = not entries or entries[-1].offset + 1 == _end_known(client.consumer, place[0])
             with contextlib.suppress(client_module().KafkaException, RuntimeError):
                 client.consumer.unassign()
             quiet = frozenset(self._quiet)
         if error is not None or (known > offset and (not entries or entries[-1].offset < known - 1)):
             return None
-        return News(entries, quiet, not entries)
+        return News(entries, quiet, at_end)
 
     def rest(self) -> None:
         """Give back what has not been used lately."""
@@ -267,7 +269,7 @@ class Seeker:
                 **self._reading,
                 "fetch.wait.max.ms": 5,
                 "fetch.message.max.bytes": 1 << 18,
-                "queued.min.messages": 2000,
+                "queued.min.messages": 1,
                 "queued.max.messages.kbytes": 4096,
                 "error_cb": self._error,
             },
@@ -303,6 +305,14 @@ def _next(consumer: Any, count: int) -> list[Message]:
     """The next messages, as soon as there is one; none if none comes for a while."""
     first = consumer.poll(_TURN)
     return [] if first is None else [first, *consumer.consume(count - 1, timeout=0)] if count > 1 else [first]
+
+
+def _end_known(consumer: Any, place: Any) -> int:
+    """Where the partition ended by the last answer to a fetch; -1 if there was none."""
+    try:
+        return consumer.get_watermark_offsets(place, cached=True)[1]
+    except client_module().KafkaException:
+        return -1
 
 
 def to_entry(message: Message) -> Entry:

@@ -72,9 +72,9 @@ class Tails:
             if not window.open:
                 (self._lazy if window.lazy else self._eager).follow((window.topic, window.partition), offset)
 
-    def put(self, window: Window, news: News, life: int) -> None:
-        """A reader has brought this from the leader."""
-        if window.put(news.entries, 0, news.quiet, life=life, at_end=news.at_end):
+    def put(self, window: Window, news: News, life: int, since: float) -> None:
+        """A reader has brought this from the leader, which it has asked at `since`."""
+        if window.put(news.entries, 0, news.quiet, life=life, at_end=news.at_end, since=since):
             self.settle(window)
 
     def settle(self, window: Window) -> None:
@@ -189,6 +189,8 @@ class Follower:
                     tidy_at = now + _TIDY
                 if self._wanted or self._move:
                     consumer = self._begin(consumer)
+                if self._lazy and not self._heeded():
+                    continue
                 first = consumer.poll(_POLL)
                 if first is not None:
                     self._sort(consumer, [first, *consumer.consume(1000, timeout=0)])
@@ -201,6 +203,11 @@ class Follower:
         finally:
             if consumer is not None:
                 consumer.close()
+
+    def _heeded(self) -> bool:
+        """Whether to go on, after a while: a lazy follower of one partition waits for its readers, which bring what they need
+        themselves. Meanwhile the client asks once or twice, and then for nothing (`queued.min.messages`)."""
+        return len(self._followed) != 1 or all(self._window(key).heeded(_POLL) for key in self._followed)
 
     def _over(self) -> bool:
         """Whether it has nothing to do any more. A caller that wants something followed after that finds no thread."""
@@ -220,8 +227,9 @@ class Follower:
                 "fetch.min.bytes": LAZY_BYTES if self._lazy else 1,
                 "fetch.wait.max.ms": LAZY_WAIT_MS if self._lazy else WAIT_MS,
                 "fetch.message.max.bytes": 1 << 20,
-                "queued.min.messages": 1000,
+                "queued.min.messages": 2 if self._lazy else 1000,
                 "queued.max.messages.kbytes": 4096,
+                "fetch.queue.backoff.ms": 20 if self._lazy else READING["fetch.queue.backoff.ms"],
                 "error_cb": self._error,
             },
         )

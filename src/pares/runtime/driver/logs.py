@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import msgspec
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
 from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Stamped
-from pares.ledger.base import ends_here
+from pares.ledger.base import Whole, ends_here
 
 CHUNK: Final = 1000
 
@@ -80,11 +80,27 @@ def urgently(puts: list[Append]) -> list[Append]:
     return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
-def fetcher(ledger: Log) -> Callable[[int, int], tuple[list[Entry], Sequence[int | None]]]:
-    """A function that reads entries from an offset of a partition on, and their stamps where the ledger has them."""
+Fetched: TypeAlias = tuple[list[Entry], Sequence[int | None], bool]
+"""Entries, their stamps where the ledger has them, and whether the log is known to have ended with them."""
+
+
+def fetcher(ledger: Log) -> Callable[[int, int], Fetched]:
+    """A function that reads entries from an offset of a partition on."""
     if ledger.capabilities.stamps:
-        return partial(cast(Stamped, ledger).read_stamped, max_records=CHUNK)
-    return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), ())
+        return partial(_stamped, cast(Stamped, ledger), ledger.capabilities.whole_reads)
+    if isinstance(ledger, Whole):
+        return partial(_whole, ledger)
+    return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), (), False)
+
+
+def _stamped(ledger: Stamped, whole: bool, offset: int, partition: int) -> Fetched:
+    entries, stamps = ledger.read_stamped(offset, partition, CHUNK)
+    return entries, stamps, whole and ends_here(entries, CHUNK)
+
+
+def _whole(ledger: Whole, offset: int, partition: int) -> Fetched:
+    entries, ended = ledger.read_whole(offset, partition, CHUNK)
+    return entries, (), ended
 
 
 def _gone(offset: int, partition: int) -> str:
@@ -104,7 +120,6 @@ class Logs:
         self._fetch = fetcher(ledger)
         self._changed = ledger.changed if isinstance(ledger, ManyAtOnce) else None
         """Says which partitions have something new, in one look for all, where the ledger has that."""
-        self._whole = ledger.capabilities.whole_reads and follows.whole_will_do
         self._anchored = cast(Anchored, ledger) if ledger.capabilities.anchors else None
         self.read_at = now()
         self._away = False
@@ -158,14 +173,14 @@ class Logs:
                 yield from self._check(number)
             while follows.me == me and follows.attached(number):
                 began = self._now()
-                entries, stamps = self._fetch(follows.position(number), number) if new else ([], ())
+                entries, stamps, ended = self._fetch(follows.position(number), number) if new else ([], (), False)
                 self.read_at = self._now()
                 if not entries and not follows.heeds_silence(number, self.read_at):
                     break
                 if entries and (lost := self._lost(number)):
                     raise LedgerRewound(lost)
                 yield follows.reads(number, entries, self.read_at, began, stamps)
-                if self._whole and entries and follows.me == me and self._ends_with(number, entries):
+                if ended and entries and follows.me == me and self._goes_on_behind(number, entries):
                     # Nothing stood behind them when that fetch began. [each look fetches twice, the second time nothing]
                     entries = list[Entry]()
                     if follows.heeds_silence(number, self.read_at):
@@ -181,10 +196,9 @@ class Logs:
             if not replaced and follows.me == me:
                 yield follows.jumps(number, str(error)), None
 
-    def _ends_with(self, number: int, entries: list[Entry]) -> bool:
-        """Whether the log ended with these, and the protocol goes on behind them: one that has looked for a snapshot in vain
-        begins at the start."""
-        return self._follows.position(number) == entries[-1].offset + 1 and ends_here(entries, CHUNK)
+    def _goes_on_behind(self, number: int, entries: list[Entry]) -> bool:
+        """Whether the protocol goes on behind these: one that has looked for a snapshot in vain begins at the start."""
+        return self._follows.whole_will_do and self._follows.position(number) == entries[-1].offset + 1
 
     def _lost(self, number: int) -> str:
         """Why what was just read does not follow what was read before; "" if it does. Asked after the fetch: a loss in between

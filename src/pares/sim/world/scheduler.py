@@ -73,6 +73,7 @@ class Task:
         "_joiners",
         "blocked",
         "daemon",
+        "ended_at",
         "error",
         "greenlet",
         "ident",
@@ -103,6 +104,8 @@ class Task:
         """The true times of its last wait for bells, and of its last attempt to look at a log."""
         self.looked_at = 0
         """When its last read began that found nothing more."""
+        self.ended_at: int | None = None
+        """When its last read began, if the log ended with what that has brought."""
         self._joiners: list[tuple[Task, int]] = []
         self.greenlet = greenlet(lambda _: self._run(run), process.world.hub)
         self.greenlet.gr_context = process.context.copy()
