@@ -130,9 +130,10 @@ class Runner:
             until = machine.now + (0 if soon else session // 4 if self.core.outbox.quiet else 10 * MS)
             yield "wait", max(min(until, self.wake or until), machine.now + MS // 2)
             yield "work", ROUND
-            self.rings = False
+            rang, self.rings = self.rings, False
             yield from self._serve()
-            yield from self._read()
+            if rang or soon or not self._reads_later():
+                yield from self._read()
             for _ in range(100):
                 self.wake = 0
                 appended = yield from self._step(ev.Tick(WALL_US + machine.now // 1000))
@@ -143,6 +144,9 @@ class Runner:
                     yield from self._read()
                     if self.core.at_rest:
                         break
+
+    def _reads_later(self) -> bool:
+        return self.core.stage is Stage.LIVE and self.core.living.beats_only(self.machine.now)
 
     def _serve(self) -> Generator[Pause, None, None]:
         while self.inbox:
@@ -221,13 +225,15 @@ class Machine:
         first: float = 0.0,
         last: float = 0.0,
         shared: bool = False,
+        stamped: bool = True,
     ) -> None:
         self.book = Book(GROUP) if shared else None
         self.now, self.roles, self.session_ms = 0, roles, session_ms
         self.declared = tuple(RoleSpec(f"r{number:04}") for number in range(roles))
         self.slowness = 0.2
         self.log: list[tuple[int, int, bytes]] = []
-        self.stamps: list[int] = []
+        self.stamps: list[int | None] = []
+        self._stamped = stamped
         self.counted: Counter[str] = Counter()
         """Kinds of records, terms, restarts, and terms that were not given up by plan."""
         self.queue: deque[Runner] = deque()
@@ -298,7 +304,7 @@ class Machine:
     def append(self, by: Runner, append: ev.Append) -> int:
         for payload in append.payloads:
             self.log.append((len(self.log), 0, payload))
-            self.stamps.append(self.now)
+            self.stamps.append(self.now if self._stamped else None)
             if self.book is not None:
                 self.book.add(self.log[-1], by.core.me)
             self.counted[type(R.decode(payload)).__name__] += 1

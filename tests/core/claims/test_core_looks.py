@@ -53,11 +53,17 @@ def test_r21_a_late_member_looks_once_a_session() -> None:
     assert found == [SESSION, 2 * SESSION, 3 * SESSION, 4 * SESSION]
 
 
-def test_r21_without_a_reason_it_looks_each_quarter_of_a_session_and_wakes_for_none() -> None:
+def test_r21_without_a_reason_it_looks_with_each_beat_and_wakes_for_none() -> None:
     looks = Looks(1000)
-    looks.looked(0, 7, [], late=False)
+    looks.looked(3 * MS, 7, [], late=False)
     assert looks.wakes(7) == []
-    assert looks_at(looks, [(number * 10 * MS, 7) for number in range(101)]) == [n * SESSION // 4 for n in range(1, 5)]
+    assert looks_at(looks, [(number * 10 * MS, 7) for number in range(102)]) == [
+        (250 * n + 10) * MS for n in range(1, 5)
+    ]
+    for beat in (1259 * MS, 1508 * MS, 1762 * MS):
+        assert not looks.due(beat - 70 * MS, 7, beat - 250 * MS)
+        assert looks.due(beat + 2 * MS, 7, beat)
+        looks.looked(beat + 2 * MS, 7, [], late=False)
 
 
 def test_r21_a_time_that_a_look_has_named_is_a_reason() -> None:
@@ -108,6 +114,50 @@ def test_r21_members_of_a_large_group_at_rest_look_a_few_times_a_session(looked:
     machine.run(4)
     assert max(looked.values()) <= 4 * 5
     assert machine.led == 60, "and their beats come in time"
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_r21_members_of_a_large_group_at_rest_read_once_a_beat(stamped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat is read back with all that the look after it has to know, so nothing is read before it, or in between."""
+    reads: Counter[str] = Counter()
+    plain = core_machine.Runner._read  # pyright: ignore[reportPrivateUsage]
+
+    def read(self: Any) -> Any:
+        reads[self.name] += 1
+        return plain(self)
+
+    monkeypatch.setattr(core_machine.Runner, "_read", read)
+    machine = Machine(EAGER + 4, 60, stamped=stamped)
+    machine.run(6)
+    assert machine.led == 60
+    reads.clear()
+    machine.counted.clear()
+    machine.run(10)
+    assert machine.counted.keys() == {"Beat"}
+    assert min(reads.values()) >= 10 * 4 - 1
+    assert max(reads.values()) <= 10 * 4 * 1.25
+
+
+def test_r21_a_beat_goes_before_a_look_only_if_nothing_is_the_matter() -> None:
+    machine = Machine(EAGER + 4, 60)
+    machine.run(6)
+    core = machine.members[0].core
+    while core.living.looks.has_reason(core.outbox.beat_at(250), core.reader.world.shape):
+        machine.run(0.25)
+    living, outbox = core.living, core.outbox
+    at = outbox.beat_at(250)
+    assert not living.beats_only(at - 1)
+    assert living.beats_only(at)
+    assert not living.beats_only(outbox.last_at + SESSION), "it has stood still: what was written meanwhile comes first"
+    for matter in (ev.Died("m0001~1"), ev.StepDown("r0000"), ev.Close()):
+        living.request(matter)
+        assert not living.beats_only(at)
+        living._requests.clear()  # pyright: ignore[reportPrivateUsage]
+        living.deaths.proven.clear()
+        living.closing = False
+        assert living.beats_only(at)
+    outbox.said_at -= 1
+    assert not living.beats_only(at), "its last record may not stand"
 
 
 def test_r21_what_a_user_asks_for_waits_for_no_look() -> None:

@@ -14,6 +14,7 @@ from pares.core.events import Event, Jumped, Read
 from pares.ledger import Entry
 from pares.runtime.clock import stopwatch
 from pares.runtime.death.lock import prove
+from pares.sim.members.scale import shrunk
 
 
 class Altered(Faulty):
@@ -137,3 +138,30 @@ def test_a_barriers_return_counts_for_its_own_term_only(crew: Crew) -> None:
     over.set()
     gates[second.token].set()
     until(lambda: (me.leader("A") or leader).token != second.token, "now it is given up")
+
+
+def test_a_member_of_a_large_group_at_rest_reads_once_for_each_beat(
+    faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R21: the beat is written first, and read back with all that others have written."""
+    done: list[str] = []
+    read, append = faulty.read_stamped, faulty.append_many
+
+    def reads(*args: Any, **kwargs: Any) -> Any:
+        done.append("read")
+        return read(*args, **kwargs)
+
+    def appends(*args: Any, **kwargs: Any) -> Any:
+        done.append("append")
+        return append(*args, **kwargs)
+
+    with shrunk({"eager": 0}):
+        me = Crew(faulty).leader("a", session=1.0)
+        term = me.term("A")
+        until(lambda: me.health().leads, "it leads")
+        monkeypatch.setattr(faulty, "read_stamped", reads)
+        monkeypatch.setattr(faulty, "append_many", appends)
+        until(lambda: done.count("append") > 12, "it beats")
+        seen = [*done]
+    assert term
+    assert seen.count("read") <= 1.5 * seen.count("append")

@@ -70,8 +70,7 @@ class Moves(Outlook):
         # A claim by silence needs a look at the log that began when the silence had run out (R21): here it is asked for.
         if self._watches.next_silent < NEVER:
             self.wakes.append(max(now, self._watches.next_silent))
-        if self._watches.look_every:
-            self.wakes.append(self._watches.looked_at + self._watches.look_every)
+        self.expectant = True
         found = _one_a_role(found)[:most]
         self._appetite.took(len(found))
         return found

@@ -3,14 +3,16 @@
 A look costs a member the more, the larger the group is; and what one member does has all the others look again. Where hundreds
 act at once, looks are what keeps the machine busy. So in a group of more than `EAGER`
 
-* a change of the world is a reason to look, and a time that the last look has named; without a reason there is a look a quarter
-  of a session after the last; [nothing is read of a member that has died, and it goes unnoticed]
+* a change of the world is a reason to look, and a time that the last look has named; without a reason there is a look with each
+  beat, and a quarter of a session after the last; [nothing is read of a member that has died, and it goes unnoticed]
 * there are two looks in a quarter of a session, and one in a session where this member is late (R18): the first of a burst of
   changes is answered at once, and the last one finds all that the others have brought; [of a thousand claims each has each of a
   hundred members look]
 * what others wait for does not wait: requests of users, proven deaths, terms to give up, records of unknown outcome.
 
-Beats and news are written in between, when they are due. In a smaller group each tick is a look.
+Beats and news are written in between, when they are due. A beat goes before the look that comes with it: it is read back with
+all that stands before it, and the look knows that. So a member at rest reads once a beat, looks then, and wakes for nothing
+else. [it wakes for a beat, for a look, and to read, each at another time] In a smaller group each tick is a look.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from pares.core.lease import MS
 
 APART: Final = 4
 """Parts of a session in which a member that is not late looks twice at most, and once at least."""
+BEAT_APART: Final = 7 / 32
+"""Of a session: so long after a look a beat that was read back leads to the next one. That is less than what lies between
+beats, as some come a little early."""
 
 
 class Looks:
@@ -35,12 +40,17 @@ class Looks:
         self._shape = -1
         self._late = False
 
-    def due(self, now: int, shape: int) -> bool:
-        """Whether it is time for a look, in a world of this shape."""
+    def due(self, now: int, shape: int, said_at: int = 0) -> bool:
+        """Whether it is time for a look, in a world of this shape. `said_at`: when it wrote last."""
         if self._last is None:
             return True
-        calm = self._last[0] + self._session // APART
-        return any(now >= at for at in self.wakes(shape)) or (now >= calm and now >= self._may())
+        last = self._last[0]
+        calm = last + (int(self._session * BEAT_APART) if said_at > last else self._session // APART)
+        return self.has_reason(now, shape) or (now >= calm and now >= self._may())
+
+    def has_reason(self, now: int, shape: int) -> bool:
+        """Whether a look is due that a beat does not go before."""
+        return self._last is None or any(now >= at for at in self.wakes(shape))
 
     def wakes(self, shape: int) -> list[int]:
         """When there is reason for the next one, if there is any."""

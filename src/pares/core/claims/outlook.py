@@ -73,10 +73,12 @@ class Outlook:
         self._spared = 0
         self.wakes: list[int] = []
         """When a decision will be due that is not due yet."""
+        self.expectant = False
+        """Whether this member would claim, if a holder fell silent: then it has to hear of the holders' beats (R21)."""
 
     def look(self, world: World, now: int) -> None:
         """Begins a tick: who is alive, which seats are free."""
-        self.wakes, self._ahead = [], (None, set(), Counter())
+        self.wakes, self._ahead, self.expectant = [], (None, set(), Counter()), False
         self._silent = self._watches.silence(world, now)
         alive = self._watches.alive(world, now) - self._silent
         if alive != self.alive or world.shape != self._shape:
@@ -93,6 +95,12 @@ class Outlook:
             if self._takeable:
                 free = set(self._free)
                 self._takeable = {seat: at for seat, at in self._takeable.items() if seat in free}
+
+    def reads_at(self) -> list[int]:
+        """When the log is to be read next, at the latest, if at any time: where no stamp says how old a record is, silence
+        counts from its reading."""
+        watches = self._watches
+        return [watches.looked_at + watches.look_every] if self.expectant and watches.look_every else []
 
     def target(self, world: World, now: int) -> Target:
         """Placement as this member sees it now: who is designated for what."""

@@ -287,8 +287,9 @@ class Stopwatches:
         """Holders that have been silent for their session: a member that would say that the seats are theirs names the
         dead. They count as overdue until something new of them is read, whatever they had said about their next record."""
         until = self.seen_until(now)
-        # Found out a quarter of a session early, at a look that is made anyhow: what was read since mostly makes it later.
-        if not self._stale_silence and until < self.next_silent - world.members[self.me].session_ms * MS // 4:
+        # Found out early, by more than from one beat to the next, at a look that is made anyhow: what was read since mostly
+        # makes it later.
+        if not self._stale_silence and until < self.next_silent - world.members[self.me].session_ms * MS * 3 // 8:
             return self._silent
         found: list[str] = []
         self.next_silent, self.look_every, self._stale_silence = NEVER, 0, False

@@ -156,7 +156,7 @@ class Living:
         if self._can_wait(now):
             self.outbox.due_ms = self._said_ms(now)
             self._speak(now, wakes)
-            wakes += self.looks.wakes(world.shape) if self.outbox.quiet else []
+            wakes += [*self.looks.wakes(world.shape), *self.moves.reads_at()] if self.outbox.quiet else []
             return
         self.moves.look(world, now)
         self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
@@ -176,7 +176,7 @@ class Living:
             self._decide(now, effects, named)
             wakes += named
             self.looks.looked(now, shape, [*named, *self.moves.wakes], late=self.moves.hurried(world, now))
-        wakes += self.moves.wakes
+        wakes += [*self.moves.wakes, *self.moves.reads_at()]
         if not self.tenures.left:
             self._speak(now, wakes)
         self.deaths.watch(now, effects, wakes)
@@ -189,7 +189,24 @@ class Living:
             return False
         if outbox.doubtful(now) or outbox.deaf(now, self.tenures.until) or self.tenures.ready_to_give():
             return False
-        return not outbox.quiet or not self.looks.due(now, world.shape)
+        return not outbox.quiet or self._beat_first(now) or not self.looks.due(now, world.shape, outbox.said_at)
+
+    def _beat_first(self, now: int) -> bool:
+        """Whether a beat is due, and goes before a look for which there is no other reason; not after one that failed, or a
+        session without any: what has become of this member is looked at first then."""
+        outbox = self.outbox
+        due, fresh = now >= outbox.beat_at(self._due_ms()), now < outbox.last_at + self.config.session_ms * MS
+        calm = (
+            outbox.quiet
+            and outbox.said_at == outbox.last_at
+            and not self.looks.has_reason(now, self.reader.world.shape)
+        )
+        return due and fresh and calm
+
+    def beats_only(self, now: int) -> bool:
+        """Whether a beat is due, and is all that a member of a large group would write now, whatever stands in the log that it
+        has not read."""
+        return self._can_wait(now) and self._beat_first(now)
 
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
@@ -371,7 +388,8 @@ class Living:
         fading = world.count - me.count > world.memory() // 4 or superseded(world, me)
         if self.outbox.idle and (now >= at or ((waiting or shows or fading) and self.outbox.quiet)):
             known = promised > AT_ONCE and self.outbox.due_ms > AT_ONCE
-            self.routine = self.outbox.quiet and known and not (waiting or shows or fading or self.pace.slow)
+            looked = len(world.members) <= EAGER  # else a look may follow, when the beat was read back
+            self.routine = self.outbox.quiet and known and looked and not (waiting or shows or fading or self.pace.slow)
             self._write_marks(now)
             self.outbox.urgent |= shows
             at = now + due_ms * MS

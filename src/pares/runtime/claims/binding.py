@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.claims.chores.duties import EAGER, gather_ns
-from pares.core.claims.protocol import Claims
+from pares.core.claims.protocol import Claims, Stage
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
@@ -125,6 +125,12 @@ class ClaimsBinding(Binding):
     @property
     def at_rest(self) -> bool:
         return self.core.at_rest
+
+    @property
+    def reads_later(self) -> bool:
+        core, now = self.core, self.now()
+        may_write = core.outbox.in_flight is None and now >= core.outbox.retry_at
+        return core.stage is Stage.LIVE and may_write and core.living.beats_only(now)
 
     @property
     def unread(self) -> bool:

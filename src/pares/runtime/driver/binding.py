@@ -144,6 +144,12 @@ class Binding(Protocol):
         return False
 
     @property
+    def reads_later(self) -> bool:
+        """Whether all that the core would write now depends on nothing that was not read yet. It is read back at once, with all
+        that stands before it, so to read first would be for nothing."""
+        return False
+
+    @property
     def unread(self) -> bool:
         """Whether an acknowledged record was not read back yet: no bell rings for a beat (R21)."""
         return False

@@ -171,16 +171,24 @@ class Driver:
         for event in self.binding.look(thoroughly=False):
             self._step(event)
         self._serve()
-        self._read()
+        written_first = not (rang or readers) and self._may_read_later() and self._tick()
+        if not written_first:
+            self._read()
         self._polling.waited(rang=rang, found=self._moved)
         self._readers.done(readers)
-        self._tick()
+        if not written_first:
+            self._tick()
         asked = len(self._answers)
         if asked and self.over is None and not self._inbox.events and self.binding.settled:
             self._answers.done(asked)
         self.binding.after_round()
         if self.each_round is not None:
             self.each_round()
+
+    def _may_read_later(self) -> bool:
+        """Whether this round may read when it has written, and only then."""
+        troubled = self._fresh or self.over is not None or self.unreachable is not None
+        return not troubled and not self._inbox.events and self.binding.reads_later
 
     def _rest(self) -> None:
         """Rests before the next wait, so that several records are read in one round: on a topic that many groups share, each
@@ -226,23 +234,27 @@ class Driver:
         except ClosedError:
             self._ledger_closed()
 
-    def _tick(self) -> None:
-        """Ticks until no append follows: a record is read back at once after its append, and may lead to the next one."""
+    def _tick(self) -> bool:
+        """Ticks until no append follows: a record is read back at once after its append, and may lead to the next one. Returns
+        whether it has read."""
+        has_read = False
         for _ in range(MOST_TICKS):
             if self.over is not None or self._abandoned:
-                return
+                break
             self._wake = 0
             appended = self._step(ev.Tick(self._host.wall_us()))
             if not appended and not self._inbox.events:
-                return
+                break
             # The bell that this task has rung itself is silenced: the record is read now, and need not wake this task again.
             if appended and self.binding.bells.wait(0):
                 self._polling.waited(rang=True, found=False)
             self._serve()
             if appended:
                 self._read()
+                has_read = True
                 if self.binding.at_rest:
-                    return
+                    break
+        return has_read
 
     # Effects -------------------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,9 @@ def rare(
     rng = Random(f"{seed}/scale")
     if rng.random() < 0.2:
         found["scale"] = _scale(rng)
+    rng = Random(f"{seed}/eager")
+    if rng.random() < 0.2:  # so few members are a large group
+        found["scale"] = {**found.get("scale", {}), "eager": rng.choice((0, 1, 2))}
     rng = Random(f"{seed}/begin")
     if rng.random() < 0.1:
         found["begin"] = 1000

@@ -122,24 +122,8 @@ def _read_judged_by_an_old_clock() -> list[Patch]:
 
 
 def _tick_before_read() -> list[Patch]:
-    """A round ticks before it reads, so it acts on what it knew before it waited."""
-
-    def swapped(self: loop.Driver) -> None:
-        mine: Any = self
-        mine._rest()
-        self.binding.bells.wait(mine._patience())
-        readers = len(mine._readers)
-        for event in self.binding.look(thoroughly=False):
-            mine._step(event)
-        mine._serve()
-        mine._tick()
-        mine._read()
-        mine._readers.done(readers)
-        self.binding.after_round()
-        if self.each_round is not None:
-            self.each_round()
-
-    return [(loop.Driver, "_round", swapped)]
+    """A round ticks before it reads, so it acts on what it knew before it waited: not only for a beat."""
+    return [(loop.Driver, "_may_read_later", lambda self: True)]
 
 
 def _follow_forgets_the_deadline() -> list[Patch]:

@@ -8,10 +8,11 @@ import msgspec
 
 from pares.core.claims import silence
 from pares.core.claims.outbox import Outbox
+from pares.core.claims.outlook import Outlook
 from pares.core.claims.silence import Stopwatches
 from pares.core.events import Append
 from pares.core.lease import MS
-from pares.runtime.driver import logs
+from pares.runtime.driver import doorbell, logs
 from pares.sim.log import Stamp
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, QUIET
 from pares.sim.mutant import Mutant, Patch
@@ -91,13 +92,24 @@ PROMPT: Final[dict[str, Any]] = {
 
 def _part_for_the_whole() -> list[Patch]:
     """What a read has not brought is taken for not there, though the ledger promises no whole reads."""
-    begin = logs.Logs.__init__
+    fetcher = logs.fetcher
 
-    def trusting(self: logs.Logs, *args: Any) -> None:
-        begin(self, *args)
-        self._whole = True  # pyright: ignore[reportPrivateUsage]
+    def trusting(ledger: Any) -> Any:
+        fetch = fetcher(ledger)
+        return lambda *place: (*fetch(*place)[:2], True)
 
-    return [(logs.Logs, "__init__", trusting)]
+    return [(logs, "fetcher", trusting)]
+
+
+def _reads_for_beats_only() -> list[Patch]:
+    """Members of a large group read when their own beats are due, and standbys' seldom are. (A look for a bell that has failed
+    would do for those that the core asks for.)"""
+    patience = doorbell.Polling.patience
+
+    def trusting(self: doorbell.Polling, session_ms: int, *, unread: bool = False) -> float:
+        return 60.0 if self.trusted and not unread else patience(self, session_ms, unread=unread)
+
+    return [(Outlook, "reads_at", lambda self: []), (doorbell.Polling, "patience", trusting)]
 
 
 NEED: Final = (
@@ -149,5 +161,20 @@ NEED: Final = (
         "a read that brought something is taken for one that came to the end",
         _part_for_the_whole,
         {"weather": {"part": 1.0}, "stamps": False, "faults": {"crash": 1.0}, "members": 6, "drift": 0.0, "pace": 1.0},
+    ),
+    Mutant(
+        "reads-for-beats-only",
+        "R21",
+        "a standby of a large group hears of holders' beats only when its own is due",
+        _reads_for_beats_only,
+        {
+            **PROMPT,
+            "stamps": False,
+            "proof": False,
+            "scale": {"eager": 1},
+            "sessions": (1000,) * 3,
+            "roles": 1,
+            "calm": 40.0,
+        },
     ),
 )

@@ -37,8 +37,9 @@ class Speed(Promise):
         super().__init__(stage)
         self.ground = stage
         self.longest = max(stage.plan.sessions) * MS
-        self.while_ = 2 * self.longest
-        """How long nothing must have happened before, and how long members must have been well."""
+        self.while_ = (2 if stage.plan.scale.get("eager") is None else 8) * self.longest
+        """How long nothing must have happened before, and how long members must have been well. In a large group one that was
+        late claims little for some sessions (R18), and is waited for."""
         self.last_words: dict[str, tuple[int, int]] = {}
         """When each member was heard last, and how long it said that its next word takes."""
         self.began_at: dict[Seat, int] = {}
