@@ -259,7 +259,7 @@ class Folded(Protocol):
 
 def judged(
     spark: SparkSession,
-    facts: DataFrame,
+    facts: DataFrame | None,
     reading: Folded,
     group: str | frozenset[str] | None,
     ledger: str,
@@ -268,25 +268,28 @@ def judged(
     writes: str | Path | DataFrame | None = None,
     engine: Engine = "auto",
 ) -> list[AuditResult]:
-    """The audit of facts that are there; what `audit`, `audit_several` and `audit_all` do once the log is folded."""
+    """The audit of facts that are there; what `audit`, `audit_several` and `audit_all` do once the log is folded.
+
+    `facts` need not be given where `reading` has them here.
+    """
     from pares.spark import rows as rows_
     from pares.spark import tables
     from pares.spark.reading import SMALL
 
-    struck = rows_.load_faults(spark, faults)
-    rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
     with tables.interpreted(spark, short=short):
-        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine, here=reading.here)
-        heads = _heads(frames.rows("groups").to_pylist(), reading, group)
+        struck = rows_.faults_of(spark, faults)
+        rows_.check_faults(struck, rows_.told(faults))
+        frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=reading.here)
+        heads = _heads(frames.lists(["groups"])["groups"], reading, group)
         sums = tables.sums(frames, short=short)
-        shown, here = tables.shown(frames, short=short)
-        held = {name: tables.kept(frame, here.get(name), one=isinstance(group, str)) for name, frame in shown.items()}
+        shown = tables.shown(frames, short=short)
+        held = {name: tables.kept(shown, name, one=isinstance(group, str)) for name in [*shown]}
     sink: tuple[DataFrame, dict[str, Row]] | None = None
     if writes is not None and isinstance(group, str):
         sink = _at_sink(spark, writes, frames, heads[group]["floor"], allowed)
         shown["sink_findings"] = sink[0]
-        held["sink_findings"] = tables.kept(sink[0], one=True)
+        held["sink_findings"] = tables.kept(shown, "sink_findings", one=True)
     found: list[AuditResult] = []
     shares = {table: Share(rows) for table, rows in held.items()}
     for name in sorted(heads):
@@ -296,7 +299,7 @@ def judged(
         own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
         if isinstance(group, str):
-            result = replace(result, picture=_picture(result, frames, here))
+            result = replace(result, picture=_picture(result, frames, shown.held))
         found.append(result)
     return found
 
@@ -397,8 +400,9 @@ def _at_sink(
     return found, {**sums, "writes": {"count": rows.count()}}
 
 
-def warm_up(spark: SparkSession) -> None:
-    """Audits a group of one member, so that Spark has done everything once: the next audit takes a third of the time.
+def warm_up(spark: SparkSession, engine: Engine = "auto") -> None:
+    """Audits a group of one member, so that Spark has done everything once that an audit by `engine` needs: the next one takes
+    a third of the time.
 
     For `session.prestart`.
     """
@@ -415,4 +419,4 @@ def warm_up(spark: SparkSession) -> None:
         with closing(open_ledger(url)) as ledger:
             ledger.append_many([encode(record) for record in records])
         rows = spark.range(1).selectExpr("'r' AS role", "4L AS token", "2L AS at_ms")
-        audit(url, "warm", rows, [(1, "a", "crash")], spark=spark)
+        audit(url, "warm", rows, [(1, "a", "crash")], spark=spark, engine=engine)

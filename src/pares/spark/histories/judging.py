@@ -18,7 +18,7 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
-from pares.spark.session import frame_of, settled
+from pares.spark.session import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,8 +94,6 @@ class Judging:
     @cached_property
     def facts(self) -> DataFrame:
         """The facts in the columns of the fold, settled."""
-        if self.here is not None:
-            return frame_of(self._spark, self.here)
         frames = [
             self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
         ]
@@ -105,13 +103,13 @@ class Judging:
     @cached_property
     def _frames(self) -> tables.Frames:
         short = self.here is not None
-        struck = rows.load_faults(self._spark, None)
+        facts, none = None if short else self.facts, rows.faults_of(self._spark, None)
         with tables.interpreted(self._spark, short=short):
-            return tables.of_log(self.facts, struck, self._allowed, short=short, engine="auto", here=self.here)
+            return tables.of_log(self._spark, facts, none, self._allowed, short=short, engine="auto", here=self.here)
 
     @cached_property
-    def _shown(self) -> dict[str, DataFrame]:
-        return tables.shown(self._frames, short=self.here is not None)[0]
+    def _shown(self) -> tables.Frames:
+        return tables.shown(self._frames, short=self.here is not None)
 
     def table(self, name: str) -> DataFrame:
         """One of `DERIVED`, with the log and the group before its columns."""
@@ -153,8 +151,10 @@ class Judging:
 
     def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
         """See `History.audit`."""
-        own = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull())
-        mine = self if self.here is None else _Of(self, group)
+        if self.here is None:
+            own, mine = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull()), self
+        else:
+            own, mine = None, _Of(self, group)
         (result,) = audit.judged(self._spark, own, mine, group, self.last.url, self._allowed, faults, writes)
         return result
 
