@@ -34,7 +34,7 @@ from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
-from pares.spark.session import out_of_memory, require_rows, session, settled, while_kept
+from pares.spark.session import out_of_memory, require_rows, settled, started, while_kept
 from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
-    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. All say the
-              same. With `python` and no `spark`, none is started, and no Java is needed: a log of up to
-              `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file of `faults`;
-              `frames` has nothing then, and `tables` all rows.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log, whose tables are
+              then made without Spark as well. All say the same. With `python` and no `spark`, none is started, and no Java is
+              needed: a log of up to `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file
+              of `faults`; `frames` has nothing then, and `tables` all rows.
 
     Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap
     that is too small, for a log too long to be judged without Spark, and for a group that writes a newer format than this
@@ -95,7 +95,7 @@ def audit(
         if out is not None:
             result.write(out, form)
         return result
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     with _in_memory():
         (result,) = _audits(
             spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
@@ -123,7 +123,7 @@ def audit_all(
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         place = opened.log.url, opened.partition
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     with _in_memory():
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
@@ -150,7 +150,7 @@ def audit_several(
     with open_to_read(ledger, options) as opened:
         for group in dict.fromkeys(groups):
             together.setdefault(place_of(opened, group), []).append(group)
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     found: dict[str, AuditResult] = {}
     with _in_memory():
         for (place, induced), names in together.items():
@@ -400,12 +400,20 @@ def _at_sink(
     return found, {**sums, "writes": {"count": rows.count()}}
 
 
-def warm_up(spark: SparkSession, engine: Engine = "auto") -> None:
-    """Audits a group of one member, so that Spark has done everything once that an audit by `engine` needs: the next one takes
-    a third of the time.
+def warm_up(spark: SparkSession) -> None:
+    """Audits a group of one member, so that Spark has done everything once: the next audit takes a third of the time.
 
     For `session.prestart`.
     """
+    _warmed(spark, "auto")
+
+
+def load(spark: SparkSession) -> None:
+    """The same, and by queries, so that Spark has loaded all that the audit of a long log needs. For `session.session`."""
+    _warmed(spark, "spark")
+
+
+def _warmed(spark: SparkSession, engine: Engine) -> None:
     envelope: dict[str, Any] = {"v": 1, "g": "warm", "m": "a~0", "s": 0}  # the form of a genesis never changes
     records: list[AnyRecord] = [
         Genesis(**envelope, n=1, b=1, base=1),

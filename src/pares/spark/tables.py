@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Literal["auto", "spark", "python"]
 """By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
-in a short log and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk
-through."""
+in a short log and by SQL in a long one (`auto`). With the last two the tables of a short log are made in plain Python as
+well: to plan two dozen queries takes Spark longer than a short log takes to walk through."""
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
