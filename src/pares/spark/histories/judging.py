@@ -18,7 +18,6 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
-from pares.spark.session import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,12 +92,13 @@ class Judging:
 
     @cached_property
     def facts(self) -> DataFrame:
-        """The facts in the columns of the fold, settled."""
+        """The facts in the columns of the fold, as they stand in the files. [settled, as those of a log are that was just read:
+        they are kept as objects, do not fit into the heap, and each query reads all columns of them from Spark's disk]"""
         frames = [
             self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
         ]
         whole = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return settled(whole.withColumnRenamed("group", "g").select(*_COLUMNS))
+        return whole.withColumnRenamed("group", "g").select(*_COLUMNS)
 
     @cached_property
     def _frames(self) -> tables.Frames:
