@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bench.cases import Row
 from bench.history.logs import GROUP, written
-from pares.spark.audit import audit, audit_all, warm_up
+from pares.spark.audit import audit, audit_all, load
 from pares.spark.histories import history
 from pares.spark.histories.updating import SMALL
 from pares.spark.session import session
@@ -107,7 +107,7 @@ def update(say: Say, records: int, memory: str) -> Iterator[Row]:
 def groups(say: Say, records: int, memory: str) -> Iterator[Row]:
     """So many records of one group, and of a thousand: all groups audited in one pass."""
     spark, took = session("pares-bench", memory=memory), dict[int, float]()
-    warm_up(spark)
+    load(spark)
     for many in (1, GROUPS):
         with tempfile.TemporaryDirectory(prefix="bench-groups-") as folder:
             url = f"sqlite:///{folder}/log.db"
@@ -127,7 +127,7 @@ def groups(say: Say, records: int, memory: str) -> Iterator[Row]:
 def decade(say: Say, records: int, memory: str) -> Iterator[Row]:
     """What a record costs in a log ten times as long, from a million on (or from a tenth of the records, if they are fewer)."""
     spark, before = session("pares-bench", memory=memory), 0.0
-    warm_up(spark)
+    load(spark)
     size = min(LEAST, records // 10)
     while size <= records:
         with tempfile.TemporaryDirectory(prefix="bench-decade-") as folder:

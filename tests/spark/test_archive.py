@@ -18,8 +18,8 @@ from pares.spark.java import JavaHome
 WHOLE = (0xF00BABA8).to_bytes(4, sys.byteorder) + b"classes"
 """The JVM writes the head last."""
 ASKED = """
-from pares.spark.session import log_tail, session
-spark = session()
+from pares.spark.session import log_tail, started
+spark = started(meanwhile=lambda: print("meanwhile"), fill=lambda spark: print("filled", spark.range(3).count()))
 assert spark.range(1000).selectExpr("sum(id) AS n").toArrow().to_pylist() == [{"n": 499500}]
 print(spark.conf.get("spark.driver.extraJavaOptions"))
 """
@@ -198,13 +198,18 @@ def _run(code: str, cache: Path, *arguments: str) -> str:
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 def test_a_session_makes_one_and_the_next_one_starts_from_it(tmp_path: Path) -> None:
-    assert "ArchiveClassesAtExit" in _run(ASKED, tmp_path)
+    first = _run(ASKED, tmp_path)
+    assert "ArchiveClassesAtExit" in first
+    assert first.startswith("meanwhile\n")
+    assert first.endswith("filled 3\n"), "before it is written"
     made = list((tmp_path / "pares").glob("spark-*.jsa"))
     if not made or "-draft-" in made[0].name:
         pytest.skip("this Java has no classes of its own to build upon, or was not done in time")
     (place,) = made
     assert place.read_bytes()[:4] == (0xF00BABA8).to_bytes(4, sys.byteorder), "what a finished draft is known by"
     assert place.stat().st_size > 10 << 20
-    assert f"SharedArchiveFile={place}" in _run(ASKED, tmp_path)
+    second = _run(ASKED, tmp_path)
+    assert f"SharedArchiveFile={place}" in second
+    assert "filled" not in second
     place.write_bytes(place.read_bytes()[: 1 << 20])
     assert "ArchiveClassesAtExit" in _run(ASKED, tmp_path), "one that was cut short is made anew, and not mapped"

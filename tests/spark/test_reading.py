@@ -46,6 +46,17 @@ def test_the_log_is_read_once_by_sparks_workers(
     assert {name: there.rows(name) for name in there.tables} == {name: here.rows(name) for name in here.tables}
 
 
+def test_spark_is_asked_nothing_of_a_short_log_until_its_frames_are(spark: SparkSession, tmp_path: Path) -> None:
+    url = story(5, roles=5, steps=60).save(tmp_path / "l.db")
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+    before = set(jobs())
+    result = audit(url, "g", faults=[(1, "a", "crash")], spark=spark)
+    assert set(jobs()) == before
+    for name, table in result.tables.items():
+        assert result.frames[name].count() == table.num_rows, name
+    assert set(jobs()) > before
+
+
 def long_log() -> Scribe:
     """A log of two groups, one of which writes snapshots, and one of them is false; beside it something that is no record."""
     log = story(7, roles=5, steps=220)

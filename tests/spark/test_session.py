@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from scribe import story
+
+from pares.spark.host.ending import may_be_killed
 
 QUIET = """
 import sys
@@ -111,6 +115,34 @@ def test_importing_costs_no_spark() -> None:
         "import sys, pares.spark, pares.spark.session, pares.spark.java; print([m for m in sys.modules if 'pyspark' in m])"
     )
     assert ran.stdout == "[]\n"
+
+
+@pytest.mark.spark
+def test_a_command_leaves_nothing_though_its_jvm_is_ended_at_once(tmp_path: Path) -> None:
+    url = story(1, roles=2, steps=20).save(tmp_path / "work.db")
+    (tmp_path / "temporary").mkdir()
+    given = ["audit", "--ledger", url, "--group", "g", "--engine", "spark"]
+    done = _run("from pares.cli import main; main()", *given, TMPDIR=str(tmp_path / "temporary"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not [*(tmp_path / "temporary").iterdir()]
+    for told in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert str(tmp_path / "temporary").encode() not in told.read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who is whose child is looked up in /proc")
+def test_a_jvm_with_workers_or_executors_elsewhere_is_left_to_tidy_up() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as alone:
+        assert may_be_killed(alone, "local[2]")
+        assert not may_be_killed(alone, "spark://host:7077")
+        alone.kill()
+    with subprocess.Popen(["sh", "-c", "cat; true"], stdin=subprocess.PIPE) as parent:
+        deadline = time.monotonic() + 20
+        while may_be_killed(parent, "local"):
+            assert time.monotonic() < deadline
+        assert parent.stdin is not None
+        parent.stdin.close()
+    assert not may_be_killed(parent, "local"), "it is gone"
 
 
 @pytest.mark.spark

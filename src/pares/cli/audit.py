@@ -177,12 +177,15 @@ def _follow(asked: Asked, engine: str, memory: str | None, master: str | None, c
 
 
 def _end(result: AuditResult, out: Path | None, verdicts: list[str], judge: str, *, json: bool) -> NoReturn:
+    from pares.spark.session import end_in_haste
+
     if out is not None:
         _report(result, out / "report.html")
     if json:
         print_json({**result.to_json(), "exit_code": result.code(verdicts), "engine": judge})
     else:
         _show(result, out)
+    end_in_haste()
     raise typer.Exit(result.code(verdicts))
 
 

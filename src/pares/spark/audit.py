@@ -34,7 +34,7 @@ from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
-from pares.spark.session import out_of_memory, require_rows, session, settled, while_kept
+from pares.spark.session import out_of_memory, require_rows, settled, started, while_kept
 from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def audit(
               names (`?config=FILE`): then Spark is not told them. They stand in no table, summary, report or error.
     `clock_error_ms` how far the members' clocks may be off; 0 for processes of one host, which share a clock.
     `slack_ms` how much longer than asked for an overlap may be in a non-exclusive group.
-    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log. All say the
-              same. With `python` and no `spark`, none is started, and no Java is needed: a log of up to
-              `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file of `faults`;
-              `frames` has nothing then, and `tables` all rows.
+    `engine`  by what the rules are answered: `spark`, `python`, or `auto`, which takes Python for a short log, whose tables are
+              then made without Spark as well. All say the same. With `python` and no `spark`, none is started, and no Java is
+              needed: a log of up to `plain.tables.MOST` records is judged in plain Python, without `writes` and without a file
+              of `faults`; `frames` has nothing then, and `tables` all rows.
 
     Raises `ConfigError` for a ledger, group or file that is not there, `CapabilityError` without Spark or Java, with a heap
     that is too small, for a log too long to be judged without Spark, and for a group that writes a newer format than this
@@ -95,7 +95,7 @@ def audit(
         if out is not None:
             result.write(out, form)
         return result
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     with _in_memory():
         (result,) = _audits(
             spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
@@ -123,7 +123,7 @@ def audit_all(
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
         place = opened.log.url, opened.partition
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     with _in_memory():
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
@@ -150,7 +150,7 @@ def audit_several(
     with open_to_read(ledger, options) as opened:
         for group in dict.fromkeys(groups):
             together.setdefault(place_of(opened, group), []).append(group)
-    spark = spark if spark is not None else session()
+    spark = spark if spark is not None else started(fill=load)
     found: dict[str, AuditResult] = {}
     with _in_memory():
         for (place, induced), names in together.items():
@@ -259,7 +259,7 @@ class Folded(Protocol):
 
 def judged(
     spark: SparkSession,
-    facts: DataFrame,
+    facts: DataFrame | None,
     reading: Folded,
     group: str | frozenset[str] | None,
     ledger: str,
@@ -268,25 +268,28 @@ def judged(
     writes: str | Path | DataFrame | None = None,
     engine: Engine = "auto",
 ) -> list[AuditResult]:
-    """The audit of facts that are there; what `audit`, `audit_several` and `audit_all` do once the log is folded."""
+    """The audit of facts that are there; what `audit`, `audit_several` and `audit_all` do once the log is folded.
+
+    `facts` need not be given where `reading` has them here.
+    """
     from pares.spark import rows as rows_
     from pares.spark import tables
     from pares.spark.reading import SMALL
 
-    struck = rows_.load_faults(spark, faults)
-    rows_.check_unit(struck, rows_.told(faults))
     short = reading.entries <= SMALL
     with tables.interpreted(spark, short=short):
-        frames = tables.of_log(facts, struck, allowed, short=short, engine=engine, here=reading.here)
-        heads = _heads(frames.rows("groups").to_pylist(), reading, group)
+        struck = rows_.faults_of(spark, faults)
+        rows_.check_faults(struck, rows_.told(faults))
+        frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=reading.here)
+        heads = _heads(frames.lists(["groups"])["groups"], reading, group)
         sums = tables.sums(frames, short=short)
-        shown, here = tables.shown(frames, short=short)
-        held = {name: tables.kept(frame, here.get(name), one=isinstance(group, str)) for name, frame in shown.items()}
+        shown = tables.shown(frames, short=short)
+        held = {name: tables.kept(shown, name, one=isinstance(group, str)) for name in [*shown]}
     sink: tuple[DataFrame, dict[str, Row]] | None = None
     if writes is not None and isinstance(group, str):
         sink = _at_sink(spark, writes, frames, heads[group]["floor"], allowed)
         shown["sink_findings"] = sink[0]
-        held["sink_findings"] = tables.kept(sink[0], one=True)
+        held["sink_findings"] = tables.kept(shown, "sink_findings", one=True)
     found: list[AuditResult] = []
     shares = {table: Share(rows) for table, rows in held.items()}
     for name in sorted(heads):
@@ -296,7 +299,7 @@ def judged(
         own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
         if isinstance(group, str):
-            result = replace(result, picture=_picture(result, frames, here))
+            result = replace(result, picture=_picture(result, frames, shown.held))
         found.append(result)
     return found
 
@@ -402,6 +405,15 @@ def warm_up(spark: SparkSession) -> None:
 
     For `session.prestart`.
     """
+    _warmed(spark, "auto")
+
+
+def load(spark: SparkSession) -> None:
+    """The same, and by queries, so that Spark has loaded all that the audit of a long log needs. For `session.session`."""
+    _warmed(spark, "spark")
+
+
+def _warmed(spark: SparkSession, engine: Engine) -> None:
     envelope: dict[str, Any] = {"v": 1, "g": "warm", "m": "a~0", "s": 0}  # the form of a genesis never changes
     records: list[AnyRecord] = [
         Genesis(**envelope, n=1, b=1, base=1),
@@ -415,4 +427,4 @@ def warm_up(spark: SparkSession) -> None:
         with closing(open_ledger(url)) as ledger:
             ledger.append_many([encode(record) for record in records])
         rows = spark.range(1).selectExpr("'r' AS role", "4L AS token", "2L AS at_ms")
-        audit(url, "warm", rows, [(1, "a", "crash")], spark=spark)
+        audit(url, "warm", rows, [(1, "a", "crash")], spark=spark, engine=engine)

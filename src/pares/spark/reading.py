@@ -35,7 +35,6 @@ from pares.spark.facts.folding import Partition
 from pares.spark.facts.spread import facts
 from pares.spark.facts.tasks import Task
 from pares.spark.logs import entries_of, first_and_end, open_to_read
-from pares.spark.session import frame_of
 from pares.spark.source import LedgerSource
 from pares.spark.source.ledger import make_known
 
@@ -65,8 +64,6 @@ class Reading:
     def __init__(
         self, spark: SparkSession | None, url: str, claims_in: int, client: Mapping[str, str], told: str | None = None
     ) -> None:
-        if spark is not None:
-            make_known(spark, LedgerSource)
         self._told = told or url
         self._spark, self._url, self._partition, self._client = spark, url, claims_in, dict(client)
         self._bus = url.endswith(f"#{BUS_TOPIC}")
@@ -76,8 +73,9 @@ class Reading:
         self.here: pa.Table | None = None
         """The facts of a short log."""
 
-    def fold(self, group: str | frozenset[str] | None, *, induced: bool, error_ms: int = 0) -> DataFrame:
-        """The facts of the group or groups (None: of all), settled: the log has been read, and is not read again.
+    def fold(self, group: str | frozenset[str] | None, *, induced: bool, error_ms: int = 0) -> DataFrame | None:
+        """The facts of the group or groups (None: of all), settled: the log has been read, and is not read again. None of a
+        short log: they are here.
 
         `induced`: the group runs a protocol of NELI's family, or any may, so all partitions are read.
         """
@@ -87,7 +85,7 @@ class Reading:
                 self.look(everywhere=induced)
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
-                    return frame_of(self._spark, self.here)
+                    return None
                 return facts(self._spark, self._tasks(group, error_ms))
             except Exception as error:
                 raised = as_raised(error)
@@ -206,6 +204,7 @@ class Reading:
 
     def _source(self) -> Any:
         assert self._spark is not None
+        make_known(self._spark, LedgerSource)
         source = self._spark.read.format("pares").option("url", self._url).option("partition", str(self._partition))
         for name, value in self._client.items():
             source = source.option(f"kafka.{name}", value)

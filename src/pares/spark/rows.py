@@ -15,15 +15,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pares.core.errors import ConfigError
 from pares.spark.session import frame_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 Faults: TypeAlias = Iterable[tuple[int, str, str]]
@@ -113,8 +114,6 @@ class _SqliteReader(DataSourceReader):
         return [_Range(at, min(at + step, high + 1)) for at in range(low, high + 1, step)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         assert isinstance(partition, _Range)
         names = self._names[1:]
         columns = ", ".join(f"CAST({_quoted(name)} AS TEXT)" for name in names)
@@ -147,21 +146,22 @@ def repeatable(faults: str | Path | DataFrame | Faults | None) -> str | Path | D
 
 def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
     """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one."""
-    needed = tuple(FAULTS)
-    if source is None or (isinstance(source, Iterable) and not isinstance(source, str)):
-        rows = _local(spark, source or ())
-    else:
-        loaded, order = _load(spark, source, needed, without=())
-        rows = _shape(loaded, FAULTS, needed, order, told(source)).drop("ord")
-    return spark.sql(f"SELECT at_ms, member, {_FAULT_WORDS} AS fault FROM {{rows}}", rows=rows)
+    told_ = faults_of(spark, source)
+    return frame_of(spark, told_) if isinstance(told_, pa.Table) else told_
 
 
-def _local(spark: SparkSession, faults: Faults) -> DataFrame:
-    import pyarrow as pa
-
-    columns: list[list[Any]] = [list(values) for values in zip(*faults, strict=True)] or [[], [], []]
+def faults_of(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame | pa.Table:
+    """The same; what is not in Spark stays here."""
+    if isinstance(source, str | Path) or hasattr(source, "sparkSession"):
+        given: Any = source
+        loaded, order = _load(spark, given, tuple(FAULTS), without=())
+        rows = _shape(loaded, FAULTS, tuple(FAULTS), order, told(source)).drop("ord")
+        return spark.sql(f"SELECT at_ms, member, {_FAULT_WORDS} AS fault FROM {{rows}}", rows=rows)
+    faults: Any = source or ()
+    columns = [[*values] for values in zip(*faults, strict=True)] or [[], [], []]
+    columns[2] = [None if fault is None else fault_named(fault) for fault in columns[2]]
     types = (pa.int64(), pa.string(), pa.string())
-    return frame_of(spark, pa.table({name: pa.array(v, t) for name, v, t in zip(FAULTS, columns, types, strict=True)}))
+    return pa.table({name: pa.array(v, t) for name, v, t in zip(FAULTS, columns, types, strict=True)})
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
@@ -312,10 +312,24 @@ def _cast(rows: DataFrame, name: str, kind: str) -> str:
 def check_unit(rows: DataFrame, name: str) -> None:
     """Raises `ConfigError` for times that are no milliseconds, in a column that would make all rows early or late."""
     (row,) = rows.sparkSession.sql(_MIDDLE, rows=rows).toArrow().to_pylist()
+    _check_middle(row["middle"], name)
+
+
+def check_faults(faults: DataFrame | pa.Table, name: str) -> None:
+    """The same of faults; those that are here need no query for it."""
+    if isinstance(faults, pa.Table):
+        here: Any = faults
+        times = [at_ms for at_ms in here.column("at_ms").to_pylist() if at_ms is not None]
+        _check_middle(median_low(times) if times else None, name)
+    else:
+        check_unit(faults, name)
+
+
+def _check_middle(middle: int | None, name: str) -> None:
     for unit, (low, high) in _UNITS.items():
-        if row["middle"] is not None and low <= row["middle"] < high:
+        if middle is not None and low <= middle < high:
             raise ConfigError(
-                f"the column at_ms of {name} holds {unit}, as it seems (half of them are up to {row['middle']}): "
+                f"the column at_ms of {name} holds {unit}, as it seems (half of them are up to {middle}): "
                 "give milliseconds since 1970"
             )
 

@@ -27,14 +27,16 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
+from pares.spark.host.ending import may_be_killed
 from pares.spark.host.kept import is_here
+from pares.spark.host.telling import JAVA, MEMORY, environment, settings_of
 from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
@@ -46,22 +48,14 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("pares.spark.session")
 T = TypeVar("T")
 
-SHUFFLE_PARTITIONS: Final = 2
-"""An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
-MEMORY: Final = "1g"
-"""The heap of a driver that is started here, unless told otherwise."""
 _LOG_LINES: Final = 15
 _MEMORY_LINES: Final = 400
 _EXIT_SECONDS: Final = 10.0
 _NICE: Final = 10
-_JAVA: Final = "spark.driver.extraJavaOptions"
 _CLASSES: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.plugins")
-_LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For the JVM that only puts the command of the other one together."""
 TRIES: Final = 5
 _LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """By what Spark's errors say so."""
-_DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
 class _Starting:
@@ -72,6 +66,7 @@ class _Starting:
         app: str,
         warm: Callable[[SparkSession], None] | None,
         settings: Mapping[str, str] | None = None,
+        fill: Callable[[SparkSession], None] | None = None,
         *,
         nice: bool,
     ) -> None:
@@ -79,11 +74,17 @@ class _Starting:
         self.log = self.folder / "spark.log"
         self.session: SparkSession | None = None
         self.error: BaseException | None = None
+        self.hasty = False
+        """Whether the JVM need not tidy up at its end."""
         self._archive: Archive | None = None
-        self._app, self._warm, self._nice = app, warm, nice
+        self._app, self._warm, self._fill, self._nice = app, warm, fill, nice
         self._settings = dict(settings or {})
         self._done = threading.Event()
         threading.Thread(target=self._run, name="pares-spark-start", daemon=True).start()
+
+    @property
+    def _master(self) -> str:
+        return str(self.session.sparkContext.master) if self.session is not None else ""
 
     @property
     def heap(self) -> str:
@@ -113,6 +114,9 @@ class _Starting:
     def end(self) -> None:
         """Stops the JVM, if there is one, and removes the folder; the log of a failed start is kept."""
         if self.session is not None:
+            if self._fill is not None and self._archive is not None and self._archive.writing:
+                with contextlib.suppress(Exception):
+                    self._fill(self.session)
             # Not session.stop(), which takes half a second: the JVM leaves when its standard input ends.
             from pyspark import SparkContext
 
@@ -125,9 +129,12 @@ class _Starting:
             gateway._gateway_client.is_connected = False
             if (process := getattr(gateway, "proc", None)) is not None:
                 archive = self._archive
+                writing = archive is not None and archive.writing
                 with contextlib.suppress(Exception):
+                    if self.hasty and not writing and may_be_killed(process, self._master):
+                        process.kill()
                     process.stdin.close()
-                    process.wait(WRITING_SECONDS if archive is not None and archive.writing else _EXIT_SECONDS)
+                    process.wait(WRITING_SECONDS if writing else _EXIT_SECONDS)
                 if archive is not None:
                     archive.ended(well=process.returncode == 0)
         if self.error is None or not self.log.exists():
@@ -152,13 +159,14 @@ def _begin(
     app: str,
     warm: Callable[[SparkSession], None] | None,
     settings: Mapping[str, str] | None = None,
+    fill: Callable[[SparkSession], None] | None = None,
     *,
     nice: bool,
 ) -> _Starting:
     global _current
     with _lock:
         if _current is None:
-            _current = _Starting(app, warm, settings, nice=nice)
+            _current = _Starting(app, warm, settings, fill, nice=nice)
             atexit.register(_current.end)
         return _current
 
@@ -182,11 +190,37 @@ def session(
     this interpreter, everything temporary removed when the process ends. Raises `CapabilityError` if there is no
     pyspark, no Java, or Spark does not start; the message quotes Spark's own log.
     """
+    return started(app, memory=memory, master=master, conf=conf)
+
+
+def started(
+    app: str = "pares",
+    *,
+    memory: str | None = None,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], object] | None = None,
+    fill: Callable[[SparkSession], None] | None = None,
+) -> SparkSession:
+    """`session`, for callers that have something to do while Spark starts (`meanwhile`), or at its end: `fill` is called if the
+    JVM is about to write down which classes it has loaded, so that it loads what later processes need. [a session that is asked
+    nothing, and all later ones load them one by one]"""
     if _current is None and (existing := _existing()) is not None:
         return existing
     given = {"spark.driver.memory": memory, "spark.master": master}
     settings = {name: value for name, value in given.items() if value is not None}
-    return _begin(app, None, {**settings, **(conf or {})}, nice=False).wait()
+    starting = _begin(app, None, {**settings, **(conf or {})}, fill, nice=False)
+    if meanwhile is not None:
+        meanwhile()
+    return starting.wait()
+
+
+def end_in_haste() -> None:
+    """Has the JVM of the session started here end with this process without tidying up, which takes it half a second, if
+    nothing is lost by that. For commands that have said all there is to say; a program may have queries of its own, and must
+    not call this."""
+    if _current is not None:
+        _current.hasty = True
 
 
 def require() -> None:
@@ -343,15 +377,15 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tu
     # It writes each failed query to the console, on its way to the caller, which is told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
-    made, archive = _settings(app, folder), _archive(java, settings)
+    made, archive = settings_of(app, folder), _archive(java, settings)
     if archive is not None:
-        made[_JAVA] += archive.option()
-    if _JAVA in settings:
-        settings = {**settings, _JAVA: f"{made[_JAVA]} {settings[_JAVA]}"}
+        made[JAVA] += archive.option()
+    if JAVA in settings:
+        settings = {**settings, JAVA: f"{made[JAVA]} {settings[JAVA]}"}
     for key, value in {**made, **settings}.items():
         conf.set(key, value)
     try:
-        with _environment(java.home), log.open("ab") as output:
+        with environment(java.home), log.open("ab") as output:
             gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": output, "stderr": output})
             context = SparkContext(conf=conf, gateway=gateway)
             return SparkSession(context), archive
@@ -373,69 +407,6 @@ def _archive(java: JavaHome, settings: Mapping[str, str]) -> Archive | None:
     size = re.fullmatch(r"(\d+)([kmgt])b?", settings.get("spark.driver.memory", MEMORY).lower())
     wide = size is not None and int(size[1]) << 10 * "kmgt".index(size[2]) >= 32 << 20
     return Archive(java, Path(pyspark.__file__).parent / "jars", f"{pyspark.__version__}{' wide' if wide else ''}")
-
-
-def _settings(app: str, folder: Path) -> dict[str, str]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # A small heap and the quick compiler: jobs here last seconds, and what they gain most from is an early start.
-    options = f"-Dderby.system.home={folder} -Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-    # A JVM that has run out of memory goes on for hours, mostly collecting garbage, and tells nobody.
-    options += " -XX:+ExitOnOutOfMemoryError -XX:GCTimeLimit=90 -XX:GCHeapFreeLimit=5"
-    return {
-        "spark.app.name": app,
-        "spark.master": f"local[{min(cores, 4)}]",
-        "spark.driver.memory": MEMORY,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        _JAVA: options,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
-        "spark.default.parallelism": str(SHUFFLE_PARTITIONS),
-        # Re-planning between stages pays for large data; with one row a term each extra job is only a delay.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.python.worker.faulthandler.enabled": "true",
-    }
-
-
-@contextlib.contextmanager
-def _environment(java_home: Path) -> Iterator[None]:
-    """The environment that the JVM inherits, and with it the workers; as it was before, afterwards."""
-    import pyspark
-
-    import pares
-
-    package = str(Path(pares.__file__).resolve().parent.parent)
-    path = os.environ.get("PYTHONPATH")
-    wanted: dict[str, str | None] = {
-        "JAVA_HOME": str(java_home),
-        "SPARK_HOME": str(Path(pyspark.__file__).resolve().parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LAUNCHER_OPTS": _LAUNCHER,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": package if not path else f"{path}{os.pathsep}{package}",
-        **dict.fromkeys(_DROPPED),
-    }
-    before = {key: os.environ.get(key) for key in wanted}
-    _apply(wanted)
-    try:
-        yield
-    finally:
-        _apply(before)
-
-
-def _apply(values: dict[str, str | None]) -> None:
-    for key, value in values.items():
-        if value is None:
-            os.environ.pop(key, None)
-        else:
-            os.environ[key] = value
 
 
 def _tail(log: Path, lines: int) -> str:

@@ -7,11 +7,14 @@ memory]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
+from pares.spark.plain.tables import RAW, divided
+from pares.spark.plain.tables import of_log as plain_tables
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
 from pares.spark.rules.hints import for_records, hinted, if_few
 from pares.spark.rules.registry import INPUTS, plainly, violations
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 
 Engine: TypeAlias = Literal["auto", "spark", "python"]
 """By what the rules are answered: by their SQL (`spark`), by their oracles (`python`), which say the same, or by these
-in a short log and by SQL in a long one (`auto`): to plan a dozen queries takes Spark longer than a short log takes to walk
-through."""
+in a short log and by SQL in a long one (`auto`). With the last two the tables of a short log are made in plain Python as
+well: to plan two dozen queries takes Spark longer than a short log takes to walk through."""
 ROWS: Final = 1000
 """Rows of a table and a group that an audit holds; all of them are in its frames, and in the files that it writes."""
 
@@ -42,9 +45,7 @@ SELECT t.*, t.g AS `group`, b.a_early AS a_early_ms, b.a_late AS a_late_ms, b.b_
 FROM {terms} t LEFT JOIN {believed} b ON b.g = t.g AND b.role = t.role AND b.seat = t.seat AND b.token = t.token AND
 b.member = t.member
 """
-_SAID: Final = "cause, why, n, base, ref, counted, hash, due_ms"
-_RAW: Final = f"g, kind, offset, at_ms, role, seat, token, member, other, clock_ms, {_SAID}"
-_RECORDS: Final = f"SELECT {_RAW} FROM {{facts}} WHERE kind = 'record'"
+_RECORDS: Final = f"SELECT {RAW} FROM {{facts}} WHERE kind = 'record'"
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
 _WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")
 _PRESENT: Final = (
@@ -58,12 +59,44 @@ SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY g ORDER BY {order}) AS 
 """
 
 
-class Frames(dict[str, "DataFrame"]):
-    """Frames by name; `held` has the rows of those that are here already."""
+class Frames(MutableMapping[str, "DataFrame"]):
+    """Frames by name; `held` has the rows of those that are here already.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.held: dict[str, pa.Table] = {}
+    Of these a frame is made when it is asked for, and so are those that `later` is told of. [Spark takes seconds to plan what
+    the audit of a short log never asks it for]
+    """
+
+    def __init__(self, spark: SparkSession, held: Mapping[str, pa.Table] | None = None) -> None:
+        self.spark: Final = spark
+        self.held: dict[str, pa.Table] = dict(held or {})
+        self._made = dict[str, "DataFrame"]()
+        self._known = dict[str, Sequence[Row]]()
+        self._later: Mapping[str, Callable[[], DataFrame]] = {}
+
+    def later(self, rows: Mapping[str, Sequence[Row]], make: Mapping[str, Callable[[], DataFrame]]) -> None:
+        """What the rows of some are, and what makes the frames of these when they are asked for."""
+        self._known |= rows
+        self._later = make
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._made and name in self.held:
+            # In one piece, so that nothing that stands on such tables alone has to be brought together first.
+            self._made[name] = frame_of(self.spark, self.held[name]).coalesce(1)
+        elif name not in self._made and name in self._later:
+            return self._later[name]()
+        return self._made[name]
+
+    def __setitem__(self, name: str, frame: DataFrame) -> None:
+        self._made[name] = frame
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._later, **self.held, **self._made})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
     def rows(self, name: str) -> pa.Table:
         """The rows of a frame, fetched if they are not here."""
@@ -72,13 +105,33 @@ class Frames(dict[str, "DataFrame"]):
         return self.held[name]
 
     def lists(self, names: Iterable[str]) -> dict[str, list[Row]]:
-        """The rows of several, as dictionaries."""
-        return {name: self.rows(name).to_pylist() for name in names}
+        """The rows of several, as dictionaries of the caller's own."""
+        known = self._known
+        return {
+            name: [{**row} for row in known[name]] if name in known else self.rows(name).to_pylist() for name in names
+        }
+
+
+_BY_QUERIES: Final[Mapping[str, Callable[[Frames, Allowed], DataFrame]]] = {
+    "groups": lambda of, _: intervals.groups(of["facts"]),
+    "members": lambda of, _: intervals.members(of["facts"]),
+    "terms": lambda of, _: intervals.terms(of["facts"], of["groups"], of["members"], of["faults"]),
+    "believed": lambda of, _: intervals.believed(of["terms"]),
+    "moves": lambda of, _: intervals.moves(of["facts"]),
+    "segments": lambda of, _: intervals.segments(of["believed"], intervals.windows(of["facts"], of["groups"])),
+    "overlaps": lambda of, allowed: intervals.pairs(of["believed"], allowed.error_ms, allowed.slack_ms),
+    "gaps": lambda of, _: intervals.gaps(of["segments"], of["believed"]),
+    "takeovers": lambda of, _: intervals.takeovers(of["believed"]),
+    "balance": lambda of, _: intervals.balance(of["members"], of["believed"]),
+}
+"""The tables that follow from the facts, each from those before it."""
+_ASKED_ONCE: Final = ("balance",)
 
 
 def of_log(
-    facts: DataFrame,
-    faults: DataFrame,
+    spark: SparkSession,
+    facts: DataFrame | None,
+    faults: DataFrame | pa.Table,
     allowed: Allowed,
     *,
     short: bool,
@@ -88,69 +141,56 @@ def of_log(
     """All frames that follow from the log: the inputs of the rules, and the tables of `schema` but the sink's.
 
     `short`: the log is, so that its tables are kept here; see `_Settle`. `engine`: see `Engine`. `here`: the rows of `facts`,
-    if they are here.
+    which need not be given then.
     """
-    frames = Frames()
+    import pyarrow as pa
+
+    frames = Frames(spark)
     settled = _Settle(frames, short)
-    spark = facts.sparkSession
-    if here is None:
+    if here is not None:
+        frames.held |= divided(here)
+    else:
+        assert facts is not None
         frames["records"] = view(spark, _RECORDS, {"facts": facts})
         settled("facts", view(spark, _FACTS, {"facts": facts}))
         frames["bad_records"] = view(spark, _BAD, frames)
+    if isinstance(faults, pa.Table):
+        frames.held["faults"] = faults
     else:
-        _divide(spark, here, frames)
-    frames["faults"] = faults
-    raw, facts = facts, frames["facts"]
-    groups = settled("groups", intervals.groups(facts))
-    members = settled("members", intervals.members(facts))
-    terms = settled("terms", intervals.terms(facts, groups, members, faults))
-    believed = settled("believed", intervals.believed(terms))
-    settled("moves", intervals.moves(facts))
-    segments = settled("segments", intervals.segments(believed, intervals.windows(facts, groups)))
-    settled("overlaps", intervals.pairs(believed, allowed.error_ms, allowed.slack_ms))
-    settled("gaps", intervals.gaps(segments, believed))
-    settled("takeovers", intervals.takeovers(believed))
-    frames["balance"] = intervals.balance(members, believed)
-    by_rules = _plainly if engine == "python" or (engine == "auto" and short) else _by_sql
-    by_rules(spark, frames, raw, allowed, settled)
+        frames["faults"] = faults
+    by_oracles = engine == "python" or (engine == "auto" and short)
+    if here is not None and by_oracles:
+        _here(frames, here, allowed, settled)
+        return frames
+    for name, query in _BY_QUERIES.items():
+        if name in _ASKED_ONCE:
+            frames[name] = query(frames, allowed)
+        else:
+            settled(name, query(frames, allowed))
+    if by_oracles:
+        _ruled(frames, plainly(frames.lists(INPUTS), allowed))
+    else:
+        _by_sql(spark, frames, frame_of(spark, here) if facts is None else facts, allowed, settled)
     return frames
 
 
-def _divide(spark: SparkSession, here: pa.Table, frames: Frames) -> None:
-    """`_RECORDS`, `_FACTS` and `_BAD` of rows that are here."""
-    for name, rows in divided(here).items():
-        frames.held[name] = rows
-        frames[name] = frame_of(spark, rows)
+def _here(frames: Frames, here: pa.Table, allowed: Allowed, settled: _Settle) -> None:
+    """All rows in plain Python; the frames by Spark, as they are asked for."""
+
+    def made(name: str, query: Callable[[Frames, Allowed], DataFrame]) -> DataFrame:
+        with interpreted(frames.spark, short=True):
+            return settled(name, query(frames, allowed))
+
+    rows = plain_tables(here, frames.lists(["faults"])["faults"], allowed)
+    _ruled(frames, rows)
+    make = {name: partial(made, name, query) for name, query in _BY_QUERIES.items()}
+    frames.later({name: rows[name] for name in make}, make)
 
 
-def divided(here: pa.Table) -> dict[str, pa.Table]:
-    """Of the rows of a fold: `records`, `facts` and `bad_records`."""
+def _ruled(frames: Frames, found: Mapping[str, Sequence[Row]]) -> None:
+    """What the oracles have found."""
     import pyarrow as pa
 
-    kinds = here.column("kind").to_pylist()
-
-    def of(kind: Callable[[str], bool]) -> pa.Table:
-        return here.filter(pa.array([kind(one) for one in kinds], pa.bool_()))
-
-    bad = of(lambda kind: kind == "bad").select(["g", "offset", "cause", "payload", "at_ms"])
-    return {
-        "records": of(lambda kind: kind == "record").select(_RAW.split(", ")),
-        "facts": of(lambda kind: kind != "record"),
-        "bad_records": bad.rename_columns(["g", "offset", "reason", "payload", "at_ms"]),
-    }
-
-
-def _plainly(
-    spark: SparkSession,
-    frames: Frames,
-    raw: DataFrame,
-    allowed: Allowed,
-    settled: _Settle,
-) -> None:
-    """The rules by their oracles, here."""
-    import pyarrow as pa
-
-    found = plainly(frames.lists(INPUTS), allowed)
     waits = pa.schema(
         [(n, pa.string()) for n in ("g", "role")] + [("seat", pa.int32())] + [(n, pa.int64()) for n in _WAITS]
     )
@@ -158,8 +198,7 @@ def _plainly(
         name: pa.schema([pa.field("g", pa.string()), *schema.arrow(name)]) for name in ("violations", "anomalies")
     }
     for name, named in {**schemas, "waits": waits}.items():
-        frames.held[name] = pa.Table.from_pylist(found[name], schema=named)
-        frames[name] = frame_of(spark, frames.held[name])
+        frames.held[name] = pa.Table.from_pylist([*found[name]], schema=named)
 
 
 def _by_sql(
@@ -171,7 +210,7 @@ def _by_sql(
 ) -> None:
     """The rules by their views."""
     literals = allowed.literals()
-    many = {row["what"]: row["many"] for row in view(spark, _PRESENT, {**frames, "all": raw}).toArrow().to_pylist()}
+    many = {row["what"]: row["many"] for row in view(spark, _PRESENT, frames, all=raw).toArrow().to_pylist()}
     present: set[str] = set(many)
     settled("pauses", view(spark, text("views/pauses"), frames))
     stretches = settled("stretches", view(spark, text("views/waits"), frames, **literals))
@@ -189,12 +228,11 @@ def _by_sql(
     settled("anomalies", view(spark, hinted(text("views/anomalies"), doubtful=doubtful), frames, words=words))
 
 
-def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[str, pa.Table]]:
+def shown(frames: Frames, *, short: bool) -> Frames:
     """The tables of `schema` by name, with `g` before their columns; and their rows, if the log is short."""
-    spark = frames["terms"].sparkSession
+    spark = frames.spark
     if short:
-        tables = shown_here(frames.lists({*_SHOWN, "believed", "waits"}))
-        return {name: frame_of(spark, table) for name, table in tables.items()}, tables
+        return Frames(spark, shown_here(frames.lists({*_SHOWN, "believed", "waits"})))
     made = {
         **frames,
         "terms": spark.sql(_TERMS, terms=frames["terms"], believed=frames["believed"]),
@@ -206,9 +244,10 @@ def shown(frames: Frames, *, short: bool) -> tuple[dict[str, DataFrame], dict[st
             waits=frames["waits"],
         ),
     }
-    return {
-        table: spark.sql(f"SELECT g, {schema.select(table)} FROM {{frame}}", frame=made[table]) for table in _SHOWN
-    }, {}
+    found = Frames(spark)
+    for table in _SHOWN:
+        found[table] = spark.sql(f"SELECT g, {schema.select(table)} FROM {{frame}}", frame=made[table])
+    return found
 
 
 def shown_here(rows: Mapping[str, list[Row]]) -> dict[str, pa.Table]:
@@ -242,10 +281,12 @@ def shown_here(rows: Mapping[str, list[Row]]) -> dict[str, pa.Table]:
     return found
 
 
-def kept(frame: DataFrame, here: pa.Table | None = None, *, one: bool) -> pa.Table:
-    """At most `ROWS` rows of each group (`one`: there is only one), in the table's order, with `g`. `here`: all of its rows."""
+def kept(frames: Frames, name: str, *, one: bool) -> pa.Table:
+    """Of a table at most `ROWS` rows of each group (`one`: there is only one), in the table's order, with `g`."""
+    here = frames.held.get(name)
     if here is not None and here.num_rows <= ROWS:
         return ordered(here)
+    frame = frames[name]
     order = [f"`{name}`" for name in schema.ORDER if name in frame.columns]
     if one:
         return frame.orderBy(*order).limit(ROWS).toArrow()
@@ -277,6 +318,7 @@ def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
     before: dict[str, Any] = {key: spark.conf.get(key, None) for key in wanted}
     try:
@@ -297,13 +339,13 @@ class _Settle:
         self._frames, self._short = frames, short
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        self._frames[name] = self._settled(name, frame)
+        self._settle(name, frame)
         return self._frames[name]
 
-    def _settled(self, name: str, frame: DataFrame) -> DataFrame:
+    def _settle(self, name: str, frame: DataFrame) -> None:
         if self._short:
             rows = frame.limit(ROWS + 1).toArrow()
             if rows.num_rows <= ROWS:
                 self._frames.held[name] = rows
-                return frame_of(frame.sparkSession, rows)
-        return settled(frame)
+                return
+        self._frames[name] = settled(frame)

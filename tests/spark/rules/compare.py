@@ -126,7 +126,7 @@ def judge(
         assert mutant.what in sql, mutant
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
     with tables.interpreted(spark, short=True):
-        frames = tables.of_log(held, struck, allowed, short=True, engine="spark")
+        frames = tables.of_log(spark, held, struck, allowed, short=True, engine="spark")
         by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *FRAME.values())}
         inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}
         by_oracle = plainly(inputs, allowed) | _views(inputs, allowed)

@@ -37,10 +37,22 @@ def settings(given: list[str]) -> dict[str, str]:
 
 def start(memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool) -> SparkSession:
     """A session, and a word about it, as it takes seconds. Raises `CapabilityError` without Spark or Java."""
-    from pares.spark.session import require, session, spare_pandas
+    from pares.spark.session import require, spare_pandas, started
 
     require()
     spare_pandas()
     if not silent:
         say("starting Spark ...")
-    return session(memory=memory, master=master, conf=conf)
+    return started(memory=memory, master=master, conf=conf, meanwhile=_import, fill=_load)
+
+
+def _import() -> None:
+    """What an audit needs anyway takes half a second, in which the JVM does not need this process."""
+    from pares.spark import audit, reading, rows  # noqa: F401
+    from pares.spark.plain import tables  # noqa: F401
+
+
+def _load(spark: SparkSession) -> None:
+    from pares.spark.audit import load
+
+    load(spark)

@@ -18,7 +18,6 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
-from pares.spark.session import frame_of, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,25 +92,24 @@ class Judging:
 
     @cached_property
     def facts(self) -> DataFrame:
-        """The facts in the columns of the fold, settled."""
-        if self.here is not None:
-            return frame_of(self._spark, self.here)
+        """The facts in the columns of the fold, as they stand in the files. [settled, as those of a log are that was just read:
+        they are kept as objects, do not fit into the heap, and each query reads all columns of them from Spark's disk]"""
         frames = [
             self._spark.read.schema(TABLES[name]).parquet(*files) for name, files in self._files().items() if files
         ]
         whole = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
-        return settled(whole.withColumnRenamed("group", "g").select(*_COLUMNS))
+        return whole.withColumnRenamed("group", "g").select(*_COLUMNS)
 
     @cached_property
     def _frames(self) -> tables.Frames:
         short = self.here is not None
-        struck = rows.load_faults(self._spark, None)
+        facts, none = None if short else self.facts, rows.faults_of(self._spark, None)
         with tables.interpreted(self._spark, short=short):
-            return tables.of_log(self.facts, struck, self._allowed, short=short, engine="auto", here=self.here)
+            return tables.of_log(self._spark, facts, none, self._allowed, short=short, engine="auto", here=self.here)
 
     @cached_property
-    def _shown(self) -> dict[str, DataFrame]:
-        return tables.shown(self._frames, short=self.here is not None)[0]
+    def _shown(self) -> tables.Frames:
+        return tables.shown(self._frames, short=self.here is not None)
 
     def table(self, name: str) -> DataFrame:
         """One of `DERIVED`, with the log and the group before its columns."""
@@ -153,8 +151,10 @@ class Judging:
 
     def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
         """See `History.audit`."""
-        own = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull())
-        mine = self if self.here is None else _Of(self, group)
+        if self.here is None:
+            own, mine = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull()), self
+        else:
+            own, mine = None, _Of(self, group)
         (result,) = audit.judged(self._spark, own, mine, group, self.last.url, self._allowed, faults, writes)
         return result
 

@@ -47,8 +47,8 @@ def text(name: str) -> str:
 
 def view(spark: SparkSession, sql: str, frames: Mapping[str, DataFrame], **literals: Any) -> DataFrame:
     """The frame that `sql` makes of those of `frames` and `literals` that it names."""
-    names = {**frames, **literals}
-    return spark.sql(sql, **{name: value for name, value in names.items() if f"{{{name}}}" in sql})
+    named: dict[str, Any] = {name: frames[name] for name in frames if name not in literals and f"{{{name}}}" in sql}
+    return spark.sql(sql, **named, **{name: value for name, value in literals.items() if f"{{{name}}}" in sql})
 
 
 def violation(

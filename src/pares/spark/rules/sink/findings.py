@@ -18,7 +18,7 @@ def seated(spark: SparkSession, writes: DataFrame, frames: Mapping[str, DataFram
 
     `unknown` marks a token that the log never gave out, though it shows all from the token `floor` on.
     """
-    return view(spark, text("sink/seated"), {**frames, "writes": writes}, floor=floor)
+    return view(spark, text("sink/seated"), frames, writes=writes, floor=floor)
 
 
 def answer(rule: str, sql: str) -> str:
