@@ -90,7 +90,8 @@ def audit(
         Literal["auto", "spark", "python"],
         typer.Option(
             "--engine",
-            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: so if no Java is found.",
+            help="By what it is judged. python: without Java, up to 100,000 records of one log. auto: by Spark; by Python "
+            "where no Java is found, and, beside Spark, for a log of up to 20,000 records.",
         ),
     ] = "auto",
     json: AsJson = False,
@@ -158,7 +159,10 @@ def audit(
             _together(url, [group, *also], faults, clock_error, json=json)
         if all_groups:
             _all(url, faults, clock_error, verdicts, json=json)
-        result = run(url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark)
+        by = "spark" if engine == "spark" else "auto"
+        result = run(
+            url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark, engine=by
+        )
     else:
         if not json:
             say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
