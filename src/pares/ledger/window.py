@@ -157,8 +157,10 @@ class Window:
             if not self.open or self.high <= offset:
                 self._waiting += 1
                 self.changed.notify_all()
-                self.changed.wait(timeout)
-                self._waiting -= 1
+                try:
+                    self.changed.wait(timeout)
+                finally:
+                    self._waiting -= 1
 
     def expect(self, end: int, *, at_least: bool) -> None:
         """The partition ends at `end`, as the service or an acknowledged append says."""

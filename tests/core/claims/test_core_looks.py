@@ -156,6 +156,11 @@ def test_r21_a_beat_goes_before_a_look_only_if_nothing_is_the_matter() -> None:
         living.deaths.proven.clear()
         living.closing = False
         assert living.beats_only(at)
+    until, living.tenures.until = living.tenures.until, at
+    assert not living.beats_only(at), (
+        "its lease ends with this tick, and what follows from that is decided on what was read"
+    )
+    living.tenures.until = until
     outbox.said_at -= 1
     assert not living.beats_only(at), "its last record may not stand"
 

@@ -26,7 +26,7 @@ APART: Final = 4
 """Parts of a session in which a member that is not late looks twice at most, and once at least."""
 BEAT_APART: Final = 7 / 32
 """Of a session: so long after a look a beat that was read back leads to the next one. That is less than what lies between
-beats, as some come a little early."""
+beats, as some come a little early. (If one comes earlier still, there is no look before the next one.)"""
 
 
 class Looks:

@@ -86,7 +86,7 @@ class Outlook:
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
             self.crew = sorted(crew)
         if self._watches.next_overdue and len(alive) <= EAGER:
-            # In a larger group it is seen at this member's next look, a quarter of its session from the last at most (R21).
+            # In a larger group it is seen at this member's next look, half of its session from the last at most (R21).
             # [on a machine that is busy each of a hundred is late now and then, and wakes all others]
             self.wakes.append(self._watches.next_overdue)
         if world.shape != self._shape:

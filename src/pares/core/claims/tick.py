@@ -156,7 +156,10 @@ class Living:
         if self._can_wait(now):
             self.outbox.due_ms = self._said_ms(now)
             self._speak(now, wakes)
-            wakes += [*self.looks.wakes(world.shape), *self.moves.reads_at()] if self.outbox.quiet else []
+            if (
+                self.outbox.quiet and self.outbox.idle
+            ):  # else it is read first what was written, and the next tick says when
+                wakes += [*self.looks.wakes(world.shape), *self.moves.reads_at()]
             return
         self.moves.look(world, now)
         self.pace.needed = self.pace.slow and not self.moves.replaceable(world)
@@ -206,7 +209,11 @@ class Living:
     def beats_only(self, now: int) -> bool:
         """Whether a beat is due, and is all that a member of a large group would write now, whatever stands in the log that it
         has not read."""
-        return self._can_wait(now) and self._beat_first(now)
+        held = self.tenures.by_seat.values()
+        ends = any(t.phase is Phase.STOPPING and now >= t.barrier_until for t in held) or (
+            held and now >= self.tenures.until
+        )
+        return not ends and self._can_wait(now) and self._beat_first(now)
 
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)

@@ -58,6 +58,8 @@ class Driver:
         self.now = host.now
         self._answers = Answers()
         self._polling = Polling(binding.bells.listens)
+        self._rang = False
+        """Whether the log's bell has rung in this round."""
         self._moved = False
         """Whether a change was read since the last wait for which the bell should have rung."""
         self._readers = Answers()
@@ -166,15 +168,15 @@ class Driver:
 
     def _round(self) -> None:
         self._rest()
-        rang, self._moved = self.binding.bells.wait(self._patience()), False
+        self._rang, self._moved = self.binding.bells.wait(self._patience()), False
         readers = len(self._readers)
         for event in self.binding.look(thoroughly=False):
             self._step(event)
         self._serve()
-        written_first = not (rang or readers) and self._may_read_later() and self._tick()
+        written_first = not (self._rang or readers) and self._may_read_later() and self._tick()
         if not written_first:
             self._read()
-        self._polling.waited(rang=rang, found=self._moved)
+        self._polling.waited(rang=self._rang, found=self._moved)
         self._readers.done(readers)
         if not written_first:
             self._tick()
@@ -247,6 +249,7 @@ class Driver:
                 break
             # The bell that this task has rung itself is silenced: the record is read now, and need not wake this task again.
             if appended and self.binding.bells.wait(0):
+                self._rang = True
                 self._polling.waited(rang=True, found=False)
             self._serve()
             if appended:
