@@ -327,14 +327,26 @@ def test_a_member_starts_one_that_outlives_it(hosts: Hosts) -> None:
     until(lambda: not list(hosts.here.glob("*.witness")), "it ends", within=2 * PATIENCE)
 
 
-def test_the_one_that_serves_ends_when_nobody_is_left(tmp_path: Path, memory: str) -> None:
+def test_the_one_that_serves_ends_when_nobody_is_left(
+    tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    won, win = threading.Event(), Election.win
+
+    def wins(election: Election) -> bool:
+        if win(election):
+            won.set()
+            return True
+        return False
+
+    monkeypatch.setattr(Election, "win", wins)
     folder = tmp_path / "locks"
     lock = DeathLock.take(folder, "a~1")
     settings = {"ledger": memory, "options": None, "group": "g", "lock_folder": str(folder)}
     thread = threading.Thread(target=lambda: serve({**settings}, 0.02))
     thread.start()
+    assert won.wait(PATIENCE)  # before anybody else asks, who would win
     other = Election(folder, memory, "g")
-    until(lambda: list(folder.glob("*.witness")) and not other.win() and anybody(folder), "it serves")
+    until(lambda: not other.win() and anybody(folder), "it serves")
     serve({**settings}, 0.02)  # another one ends at once
     assert thread.is_alive()
     lock.release()
