@@ -24,7 +24,7 @@ ELSEWHERE: Final = {
     "term-ends-before-its-deadline-goes": "struck at its calls (tests/sim/world/test_members_mutants.py)",
 }
 """Mutants that one short history shows, which is struck at each of its calls."""
-LOOKED_AT: Final = frozenset({"claims"})
+LOOKED_AT: Final = frozenset({"claims", "consume"})
 """Protocols of which recording plays what the record has."""
 HEAD: Final = "# protocol | rule | mutant | first seed that notices | promise that was seen to break"
 
