@@ -159,9 +159,8 @@ def audit(
             _together(url, [group, *also], faults, clock_error, json=json)
         if all_groups:
             _all(url, faults, clock_error, verdicts, json=json)
-        by = "spark" if engine == "spark" else "auto"
         result = run(
-            url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark, engine=by
+            url, group, writes=writes, faults=faults, out=out, clock_error_ms=clock_error, spark=spark, engine=engine
         )
     else:
         if not json:

@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pares.core.errors import ConfigError
-from pares.spark.session import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,14 +143,9 @@ def repeatable(faults: str | Path | DataFrame | Faults | None) -> str | Path | D
     return list(faults) if isinstance(faults, Iterable) and not isinstance(faults, str) else faults
 
 
-def load_faults(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame:
-    """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one."""
-    told_ = faults_of(spark, source)
-    return frame_of(spark, told_) if isinstance(told_, pa.Table) else told_
-
-
 def faults_of(spark: SparkSession, source: str | Path | DataFrame | Faults | None) -> DataFrame | pa.Table:
-    """The same; what is not in Spark stays here."""
+    """What was done to the members: (at_ms, member, fault), the fault in one of the audit's words where there is one. What is
+    not in Spark stays here."""
     if isinstance(source, str | Path) or hasattr(source, "sparkSession"):
         given: Any = source
         loaded, order = _load(spark, given, tuple(FAULTS), without=())

@@ -229,11 +229,18 @@ class Tenures:
     def overdue_barriers(self, now: int) -> list[Effect]:
         """Barriers that did not return in time: the term is fenced, then released."""
         effects: list[Effect] = []
-        for tenure in self.by_seat.values():
-            if tenure.phase is Phase.STOPPING and not tenure.returned and now >= tenure.barrier_until:
-                effects += self._fence(tenure, BARRIER_TIMED_OUT, now)
-                self._give(tenure, BARRIER_TIMED_OUT, release_only=True)
+        for tenure in self._overdue(now):
+            effects += self._fence(tenure, BARRIER_TIMED_OUT, now)
+            self._give(tenure, BARRIER_TIMED_OUT, release_only=True)
         return effects
+
+    def _overdue(self, now: int) -> list[Tenure]:
+        stopping = (t for t in self.by_seat.values() if t.phase is Phase.STOPPING and not t.returned)
+        return [t for t in stopping if now >= t.barrier_until]
+
+    def ends(self, now: int) -> bool:
+        """Whether a tick at this time ends a term: because the lease, or the time of its barrier, is over."""
+        return bool(self._overdue(now)) or (bool(self.by_seat) and now >= self.until)
 
     def ready_to_give(self) -> list[Tenure]:
         """Terms whose release or transfer is due now, in a fixed order."""

@@ -156,9 +156,8 @@ class Living:
         if self._can_wait(now):
             self.outbox.due_ms = self._said_ms(now)
             self._speak(now, wakes)
-            if (
-                self.outbox.quiet and self.outbox.idle
-            ):  # else it is read first what was written, and the next tick says when
+            # What was written is read back first, and the tick after that says when.
+            if self.outbox.quiet and self.outbox.idle:
                 wakes += [*self.looks.wakes(world.shape), *self.moves.reads_at()]
             return
         self.moves.look(world, now)
@@ -199,21 +198,13 @@ class Living:
         session without any: what has become of this member is looked at first then."""
         outbox = self.outbox
         due, fresh = now >= outbox.beat_at(self._due_ms()), now < outbox.last_at + self.config.session_ms * MS
-        calm = (
-            outbox.quiet
-            and outbox.said_at == outbox.last_at
-            and not self.looks.has_reason(now, self.reader.world.shape)
-        )
-        return due and fresh and calm
+        stands = outbox.quiet and outbox.said_at == outbox.last_at
+        return due and fresh and stands and not self.looks.has_reason(now, self.reader.world.shape)
 
     def beats_only(self, now: int) -> bool:
         """Whether a beat is due, and is all that a member of a large group would write now, whatever stands in the log that it
         has not read."""
-        held = self.tenures.by_seat.values()
-        ends = any(t.phase is Phase.STOPPING and now >= t.barrier_until for t in held) or (
-            held and now >= self.tenures.until
-        )
-        return not ends and self._can_wait(now) and self._beat_first(now)
+        return not self.tenures.ends(now) and self._can_wait(now) and self._beat_first(now)
 
     def _write(self, kind: type[records.Record], now: int, /, **fields: Any) -> None:
         self.outbox.write(self.reader.world, kind, now, **fields)
