@@ -16,10 +16,11 @@ import pytest
 from histories import key
 
 from pares.core.errors import ConfigError
-from pares.spark.rows import check_unit, load_faults, load_writes
+from pares.spark.rows import check_unit, faults_of, load_writes
 from pares.spark.rules.base import Allowed
 from pares.spark.rules.sink.findings import findings, seated
 from pares.spark.rules.sink.walk import ORACLES
+from pares.spark.session import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -277,7 +278,7 @@ def test_rows_that_can_not_be_used_say_what_is_missing(spark: SparkSession, tmp_
         load_writes(spark, path)
     assert load_writes(spark, f"{path}#more; rows").count() == 2
     with pytest.raises(ConfigError, match="one table with the columns at_ms, member, fault, but its tables are"):
-        load_faults(spark, path)
+        faults_of(spark, path)
 
 
 def test_faults_come_in_the_words_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:
@@ -297,5 +298,10 @@ def test_faults_come_in_the_words_of_the_audit(spark: SparkSession, tmp_path: Pa
         connection.executemany("INSERT INTO faults VALUES (?, ?, ?)", given)
     connection.close()
     for source in (given, path, iter(given)):
-        assert _found(load_faults(spark, source), "at_ms", "member", "fault") == expected
-    assert load_faults(spark, None).count() == 0
+        assert _found(_struck(spark, source), "at_ms", "member", "fault") == expected
+    assert _struck(spark, None).count() == 0
+
+
+def _struck(spark: SparkSession, source: Any) -> DataFrame:
+    told = faults_of(spark, source)
+    return frame_of(spark, told) if isinstance(told, pa.Table) else told
