@@ -53,6 +53,21 @@ def found(of: Any) -> list[tuple[int, ...]]:
     return sorted((row["number"], row["at"]) for row in of.frame.where("nothing IS NULL").collect())
 
 
+def test_what_is_looked_up_in_a_long_file_is_found(spark: SparkSession, places: Path) -> None:
+    """Spark looks into the dictionary of a column's group of rows before it reads the rows."""
+
+    def many(number: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        at = range(120_000)
+        yield pa.RecordBatch.from_pydict(
+            {"number": [number] * len(at), "at": at, "nothing": pa.nulls(len(at), pa.string())}
+        )
+
+    rows = kept(spark, 1, many, COLUMNS)
+    assert rows.frame.where("at BETWEEN 5 AND 9 OR at BETWEEN 777 AND 779").count() == 8
+
+
 def test_in_files_that_go_when_nobody_needs_the_rows(spark: SparkSession, places: Path) -> None:
     rows = kept(spark, 4, three(), COLUMNS)
     assert found(rows) == [(number, at) for number in range(4) for at in range(3)]

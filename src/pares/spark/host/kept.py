@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _HERE: Final = re.compile(r"local(\[.*)?")
 """How the master of a session is called whose executor is the driver itself."""
+_COMPRESSION: Final = "snappy"
+"""[lz4: of a dictionary longer than 8 KiB Spark's reader asks for no more than its beginning, and fails, unless it has read
+another long page before]"""
 _ROWS: Final = 100_000
 """In a group of rows of a file, at least, but the last one."""
 
@@ -116,7 +119,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str | None:
             table = pa.Table.from_batches(waiting)
             waiting, rows = [], 0
             if writer is None:
-                writer = stack.enter_context(pq.ParquetWriter(path, table.schema, compression="lz4"))
+                writer = stack.enter_context(pq.ParquetWriter(path, table.schema, compression=_COMPRESSION))
             writer.write_table(table)
 
         for batch in batches:
