@@ -34,6 +34,7 @@ from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
+from pares.spark.rules.sifting import Files
 from pares.spark.session import out_of_memory, require_rows, settled, started, while_kept
 from pares.spark.sums import of_sums
 
@@ -252,6 +253,11 @@ class Folded(Protocol):
         """The facts, if they are few."""
         ...
 
+    @property
+    def files(self) -> Files | None:
+        """The files that have the facts, and no others of the groups that are judged; None: there are none, or others."""
+        ...
+
     def nothing(self, group: str | None) -> str:
         """Why there is nothing of `group` to audit."""
         ...
@@ -280,7 +286,8 @@ def judged(
     with tables.interpreted(spark, short=short):
         struck = rows_.faults_of(spark, faults)
         rows_.check_faults(struck, rows_.told(faults))
-        frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=reading.here)
+        here, files = reading.here, reading.files
+        frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=here, files=files)
         heads = _heads(frames.lists(["groups"])["groups"], reading, group)
         sums = tables.sums(frames, short=short)
         shown = tables.shown(frames, short=short)

@@ -35,6 +35,7 @@ from pares.spark.facts.folding import Partition
 from pares.spark.facts.spread import facts
 from pares.spark.facts.tasks import Task
 from pares.spark.logs import entries_of, first_and_end, open_to_read
+from pares.spark.rules.sifting import Files
 from pares.spark.source import LedgerSource
 from pares.spark.source.ledger import make_known
 
@@ -72,6 +73,8 @@ class Reading:
         self._identity = ""
         self.here: pa.Table | None = None
         """The facts of a short log."""
+        self.files: Files | None = None
+        """The files that have the facts of a long one, if they are those alone."""
 
     def fold(self, group: str | frozenset[str] | None, *, induced: bool, error_ms: int = 0) -> DataFrame | None:
         """The facts of the group or groups (None: of all), settled: the log has been read, and is not read again. None of a
@@ -86,7 +89,8 @@ class Reading:
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
                     return None
-                return facts(self._spark, self._tasks(group, error_ms))
+                frame, self.files = facts(self._spark, self._tasks(group, error_ms))
+                return frame
             except Exception as error:
                 raised = as_raised(error)
                 if isinstance(raised, LedgerGap) and left:

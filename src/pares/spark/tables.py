@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pares.spark import intervals, schema
 from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
-from pares.spark.rules.base import KNOWN_FAULTS, Allowed, Row, least, text, view
-from pares.spark.rules.hints import for_records, hinted, if_few
-from pares.spark.rules.registry import INPUTS, plainly, violations
+from pares.spark.rules import by_sql, sifting
+from pares.spark.rules.base import Allowed, Row, least, view
+from pares.spark.rules.registry import INPUTS, plainly
+from pares.spark.rules.sifting import Files
 from pares.spark.session import frame_of, settled, started_here
 from pares.spark.sums import TABLES as SUMMED
 from pares.spark.sums import Sums
@@ -48,9 +49,6 @@ b.member = t.member
 _RECORDS: Final = f"SELECT {RAW} FROM {{facts}} WHERE kind = 'record'"
 _FACTS: Final = "SELECT * FROM {facts} WHERE kind <> 'record'"
 _WAITS: Final = ("token_b", "from_ms", "to_ms", "fit")
-_PRESENT: Final = (
-    "SELECT CASE WHEN kind = 'record' THEN cause ELSE kind END AS what, count(*) AS many FROM {all} GROUP BY 1"
-)
 _BAD: Final = "SELECT g, offset, cause AS reason, payload, at_ms FROM {facts} WHERE kind = 'bad'"
 _FAULTS: Final = "SELECT CAST(NULL AS STRING) AS g, at_ms, member, fault FROM {faults}"
 _SHOWN: Final = tuple(table for table in schema.TABLES if table not in ("records", "sink_findings"))
@@ -137,11 +135,12 @@ def of_log(
     short: bool,
     engine: Engine,
     here: pa.Table | None = None,
+    files: Files | None = None,
 ) -> Frames:
     """All frames that follow from the log: the inputs of the rules, and the tables of `schema` but the sink's.
 
     `short`: the log is, so that its tables are kept here; see `_Settle`. `engine`: see `Engine`. `here`: the rows of `facts`,
-    which need not be given then.
+    which need not be given then; `files`: where they are, if that is known.
     """
     import pyarrow as pa
 
@@ -152,7 +151,10 @@ def of_log(
     else:
         assert facts is not None
         frames["records"] = view(spark, _RECORDS, {"facts": facts})
-        settled("facts", view(spark, _FACTS, {"facts": facts}))
+        if files is None:
+            settled("facts", view(spark, _FACTS, {"facts": facts}))
+        else:
+            settled("facts", sifting.facts_of(settled("sifted", sifting.sifted(spark, files)), files))
         frames["bad_records"] = view(spark, _BAD, frames)
     if isinstance(faults, pa.Table):
         frames.held["faults"] = faults
@@ -170,7 +172,7 @@ def of_log(
     if by_oracles:
         _ruled(frames, plainly(frames.lists(INPUTS), allowed))
     else:
-        _by_sql(spark, frames, frame_of(spark, here) if facts is None else facts, allowed, settled)
+        by_sql.ask(spark, frames, frames.held.get("records"), allowed, settled)
     return frames
 
 
@@ -199,33 +201,6 @@ def _ruled(frames: Frames, found: Mapping[str, Sequence[Row]]) -> None:
     }
     for name, named in {**schemas, "waits": waits}.items():
         frames.held[name] = pa.Table.from_pylist([*found[name]], schema=named)
-
-
-def _by_sql(
-    spark: SparkSession,
-    frames: Frames,
-    raw: DataFrame,
-    allowed: Allowed,
-    settled: _Settle,
-) -> None:
-    """The rules by their views."""
-    literals = allowed.literals()
-    many = {row["what"]: row["many"] for row in view(spark, _PRESENT, frames, all=raw).toArrow().to_pylist()}
-    present: set[str] = set(many)
-    settled("pauses", view(spark, text("views/pauses"), frames))
-    stretches = settled("stretches", view(spark, text("views/waits"), frames, **literals))
-    if stretches.isEmpty():
-        frames["waits"] = stretches.selectExpr("*", "0L AS fit", "0L AS fit_long")
-    else:
-        present.add("wait")
-        settled("waits", view(spark, text("views/able"), frames, **literals))
-    hints = for_records(many)
-    settled("counting", view(spark, hinted(text("views/counting"), **hints), frames))
-    settled("violations", violations(spark, frames, allowed, present))
-    numbers = settled("numbers", view(spark, hinted(text("views/numbers"), **hints), frames))
-    doubtful = if_few(numbers.where("again").count(), "d")
-    words = ", ".join(KNOWN_FAULTS)
-    settled("anomalies", view(spark, hinted(text("views/anomalies"), doubtful=doubtful), frames, words=words))
 
 
 def shown(frames: Frames, *, short: bool) -> Frames:

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from pares.spark.rules import beliefs, log, waiting
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, by, text, view
 from pares.spark.rules.hints import hinted
 from pares.spark.rules.registry import INPUTS, RULES, answer, plainly
+from pares.spark.rules.sifting import Files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,14 +42,15 @@ ELSEWHERE: Final = ("worlds_differ", "prolonged")
 KINDS: Final = {"clock_step", "lost_numbers", "twin", "uncounted_evidence", "stranger_world", "unmatched_fault"}
 """Kinds of anomalies that they must have."""
 FRAME: Final = {
-    "pauses": "pauses",
+    **{name: name for name in ("pauses", "runs", "series", "spoke", "numbers", "twins", "uncounted")},
+    **{f"counting/{name}": name for name in ("known", "named", "told", "asked", "followed", "walked")},
     "waits": "stretches",
     "able": "waits",
-    "counting": "counting",
-    "numbers": "numbers",
     "anomalies": "anomalies",
 }
 """What each view makes."""
+COMPARED: Final = ("pauses", "stretches", "waits", "series", "counting", "numbers", "anomalies")
+"""Frames that an oracle makes too."""
 _PRINT: Final = "count(*) AS many, sum(CAST(xxhash64({}) AS DECIMAL(38, 0))) AS print"
 """By which rows are compared where they are: dozens of views make a million of them."""
 
@@ -75,7 +78,7 @@ class Judged:
         found: list[str] = []
         for rule in RULES:
             found += _apart(rule.name, *self.of(rule.name))
-        for name in FRAME.values():
+        for name in COMPARED:
             found += _apart(name, _bag(self.by_sql[name]), _bag(self.by_oracle[name]))
         for name in (*INPUTS, "segments", "balance", "violations", "anomalies", "waits"):
             by_sql, columns = self.by_sql[name] if name in self.by_sql else self.inputs[name], self._columns(name)
@@ -116,18 +119,19 @@ def judge(
     mutants: Sequence[Weakened] = MUTANTS,
     views: Sequence[Weakened] = (),
     faults: Sequence[tuple[int, str, str]] = (),
+    files: Files | None = None,
 ) -> Judged:
-    """Has both engines judge these facts."""
+    """Has both engines judge these facts; `files`: where they are as well, to be read from there."""
     held = spark.createDataFrame(facts)
     struck = spark.createDataFrame([*faults], "at_ms bigint, member string, fault string")
     parts: list[str] = []
     for number, mutant in enumerate(mutants):
-        sql = text(f"queries/{mutant.rule}")
+        sql = hinted(text(f"queries/{mutant.rule}"))
         assert mutant.what in sql, mutant
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
     with tables.interpreted(spark, short=True):
-        frames = tables.of_log(spark, held, struck, allowed, short=True, engine="spark")
-        by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *FRAME.values())}
+        frames = tables.of_log(spark, held, struck, allowed, short=True, engine="spark", files=files)
+        by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *COMPARED, "known")}
         inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}
         by_oracle = plainly(inputs, allowed) | _views(inputs, allowed)
         rows: list[Row] = []
@@ -137,7 +141,7 @@ def judge(
         twisted = {one: differs for name in FRAME for one, differs in _twisted(spark, name, views, frames, allowed)}
     weakened = {mutant: [r for r in rows if r["rule"] == str(number)] for number, mutant in enumerate(mutants)}
     without_spark = of_log(facts, inputs["faults"], allowed)
-    for name in FRAME.values():  # an oracle has all columns of what it looked at
+    for name in COMPARED:  # an oracle has all columns of what it looked at
         columns = frames[name].columns
         by_oracle[name] = [{column: row[column] for column in columns} for row in by_oracle[name]]
     return Judged(by_sql, by_oracle, weakened, twisted, inputs, without_spark)
@@ -147,7 +151,27 @@ def _views(inputs: Mapping[str, list[Row]], allowed: Allowed) -> dict[str, list[
     """What the views make that a rule looks at and no audit shows, by their oracles."""
     pauses = beliefs.pauses(inputs)
     stretches = waiting.stretches({**inputs, "pauses": pauses}, waiting.limits(inputs["members"]), allowed)
-    return {"pauses": pauses, "stretches": stretches, "counting": log.counting(inputs), "numbers": _numbers(inputs)}
+    return {
+        "pauses": pauses,
+        "stretches": stretches,
+        "counting": log.counting(inputs),
+        "numbers": _numbers(inputs),
+        "series": _series(inputs),
+    }
+
+
+def _series(inputs: Mapping[str, list[Row]]) -> list[Row]:
+    """What `views/series.sql` makes, of the records themselves."""
+    found: list[Row] = []
+    for (g, member, base), rows in by(inputs["records"], "g", "member", "base").items():
+        rows.sort(key=lambda row: row["offset"])
+        pairs = list(pairwise(rows))
+        rising = all(row["n"] is not None for row in rows) and all(a["n"] < b["n"] for a, b in pairs)
+        even = rising and all(b["n"] == a["n"] + 1 and (a["counted"] or not b["counted"]) for a, b in pairs)
+        counted = all(row["counted"] for row in rows)
+        series = {"g": g, "member": member, "base": base, "many": len(rows), "high": rows[-1]["offset"]}
+        found.append({**series, "rising": rising, "even": even, "counted": counted})
+    return found
 
 
 def _numbers(inputs: Mapping[str, list[Row]]) -> list[Row]:
@@ -182,10 +206,10 @@ def _twisted(
         assert mutant.what in sql, mutant
         twisted = sql.replace(mutant.what, mutant.then)
         parts.append(f"SELECT {number}, {_PRINT.format(', '.join(columns))} FROM (\n{twisted}\n)")
-    words = ", ".join(KNOWN_FAULTS)
+    kinds = ", ".join(KNOWN_FAULTS)
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:
-        asked = view(spark, "\nUNION ALL\n".join(parts), frames, words=words, **allowed.literals()).collect()
+        asked = view(spark, "\nUNION ALL\n".join(parts), frames, kinds=kinds, **allowed.literals()).collect()
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
     prints = {row["mutant"]: (row["many"], row["print"]) for row in asked}

@@ -14,8 +14,9 @@ from pares.spark.facts.claims import STEPS
 from pares.spark.facts.folding import HOLES
 from pares.spark.facts.joined import Joined, join
 from pares.spark.facts.rows import PART
-from pares.spark.facts.tasks import STATE, Task, run
+from pares.spark.facts.tasks import Task, run
 from pares.spark.host.kept import Kept
+from pares.spark.rules.sifting import STATE, Files
 from pares.spark.session import needing
 
 if TYPE_CHECKING:
@@ -25,16 +26,20 @@ if TYPE_CHECKING:
 _MOST = {"hole": HOLES, "step": STEPS}
 
 
-def facts(spark: SparkSession, tasks: Sequence[Task]) -> DataFrame:
+def facts(spark: SparkSession, tasks: Sequence[Task]) -> tuple[DataFrame, Files | None]:
     """The facts of the tasks' ranges, which are in order and leave nothing out of a log partition, as one fold over each
-    partition would tell them; kept. `tasks[n].part` is n."""
+    partition would tell them; kept. And the files that have them, if there are any with these alone. `tasks[n].part` is n."""
     first = run(spark, tasks)
     folding = _Folding(spark, first, _states(first.frame))
     ends: list[pa.RecordBatch] = []
     for number in sorted({task.partition for task in tasks}):
         for group, rows in folding.joined([task for task in tasks if task.partition == number]).finish():
             ends += batches(group, rows)
-    return folding.frame(ends)
+    import pyarrow as pa
+
+    last = pa.Table.from_batches(ends, arrow_schema())
+    files = None if folding.again or folding.over or not first.files else Files(first.files, ends=last)
+    return folding.frame(last), files
 
 
 def _states(frame: DataFrame) -> dict[int, bytes]:
@@ -68,8 +73,7 @@ class _Folding:
         self.over += [(list(by_part), kind, group) for kind, group in joined.over]
         return joined
 
-    def frame(self, ends: list[pa.RecordBatch]) -> DataFrame:
-        import pyarrow as pa
+    def frame(self, ends: pa.Table) -> DataFrame:
         from pyspark.sql import functions as f
 
         used = self.first.frame.where(f"kind <> '{STATE}'")
@@ -85,7 +89,7 @@ class _Folding:
             of = f.col(PART).isin(parts) & (f.col("kind") == kind) & f.col("g").eqNullSafe(f.lit(group))
             told = all_.where(of).select("offset").sort("offset").limit(_MOST[kind]).toArrow()
             all_ = all_.where(_but(of & (f.col("offset") > told.column(0)[-1].as_py())))
-        last = self.spark.createDataFrame(pa.Table.from_batches(ends, arrow_schema()))
+        last = self.spark.createDataFrame(ends)
         return needing(all_.select(*_columns()).unionAll(last), (self.first, self.again))
 
 

@@ -8,7 +8,7 @@ folded at once. One of its rows is the state (`STATE`), for the driver, which jo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -22,14 +22,12 @@ from pares.spark.facts.joined import Range
 from pares.spark.facts.rows import PART, Rows
 from pares.spark.host.kept import Kept, kept
 from pares.spark.logs import entries_of, open_to_read
+from pares.spark.rules.sifting import STATE
 from pares.spark.source.ranges import Look, raise_for, replaced
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-STATE: Final = "state"
-"""The kind of the row that has the state of the fold in its payload."""
 
 
 class Task(Struct, frozen=True, kw_only=True):

@@ -131,7 +131,9 @@ class Records(Struct):
         if fact.cause == "leave" and key in self.joined and (fact.offset or 0) > self.joined[key]:
             self._gone(key)
         elif fact.cause in ("obituary", "forget") and fact.counted and self.base is not None:
-            self._gone((fact.other or "", self.base))
+            # Of a member that has not joined yet it means nothing.
+            for key in {(fact.other or "", self.base)} & self.joined.keys():
+                self._gone(key)
 
     def _gone(self, key: Key) -> None:
         _remember(self.gone, key, None)

@@ -18,6 +18,7 @@ from pares.spark.histories.files import partition_of, read
 from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
+from pares.spark.rules.sifting import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,12 +101,25 @@ class Judging:
         whole = frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
         return whole.withColumnRenamed("group", "g").select(*_COLUMNS)
 
+    @property
+    def files(self) -> Files | None:
+        return None if self.here is not None else Files([path for paths in self._files().values() for path in paths])
+
     @cached_property
     def _frames(self) -> tables.Frames:
         short = self.here is not None
         facts, none = None if short else self.facts, rows.faults_of(self._spark, None)
         with tables.interpreted(self._spark, short=short):
-            return tables.of_log(self._spark, facts, none, self._allowed, short=short, engine="auto", here=self.here)
+            return tables.of_log(
+                self._spark,
+                facts,
+                none,
+                self._allowed,
+                short=short,
+                engine="auto",
+                here=self.here,
+                files=self.files,
+            )
 
     @cached_property
     def _shown(self) -> tables.Frames:
@@ -151,10 +165,10 @@ class Judging:
 
     def audit(self, group: str, writes: Any, faults: Any) -> AuditResult:
         """See `History.audit`."""
+        own = None
         if self.here is None:
-            own, mine = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull()), self
-        else:
-            own, mine = None, _Of(self, group)
+            own = self.facts.where((self.facts["g"] == group) | self.facts["g"].isNull())
+        mine = _Of(self, group)
         (result,) = audit.judged(self._spark, own, mine, group, self.last.url, self._allowed, faults, writes)
         return result
 
@@ -190,13 +204,16 @@ def _period(what: str, text: str) -> int:
 
 
 class _Of:
-    """A short history's facts of one group."""
+    """A history's facts of one group."""
 
     def __init__(self, whole: Judging, group: str) -> None:
-        assert whole.here is not None
         self.entries, self.start, self.nothing = whole.entries, whole.start, whole.nothing
-        mine = [name in (None, group) for name in whole.here.column("g").to_pylist()]
-        self.here = whole.here.filter(pa.array(mine, pa.bool_()))
+        self.here, self.files = whole.here, whole.files
+        if whole.here is not None:
+            mine = [name in (None, group) for name in whole.here.column("g").to_pylist()]
+            self.here = whole.here.filter(pa.array(mine, pa.bool_()))
+        if whole.files is not None:
+            self.files = whole.files._replace(group=group)
 
 
 def _renamed(table: pa.Table) -> list[str]:

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -40,6 +40,11 @@ class Kept(Protocol):
     @property
     def frame(self) -> DataFrame:
         """The rows. What is made of it does not keep them: see `session.needing`."""
+        ...
+
+    @property
+    def files(self) -> Sequence[str] | None:
+        """The Parquet files on this machine that have them, if they are in files."""
         ...
 
 
@@ -82,7 +87,8 @@ class _OnDisk:
                     yield pa.RecordBatch.from_pydict({"file": pa.array([_written(do(at), folder)], pa.string())})
 
         files: Any = _numbers(spark, many).mapInArrow(work, "file string").toArrow()  # type: ignore[arg-type]
-        there = [_for_spark(file) for file in files.column(0).to_pylist() if file is not None]
+        self.files: Final = [file for file in files.column(0).to_pylist() if file is not None]
+        there = [_for_spark(file) for file in self.files]
         self.frame: Final = spark.read.schema(columns).parquet(*there) if there else spark.createDataFrame([], columns)
 
 
@@ -138,6 +144,7 @@ class _ByExecutors:
     ) -> None:
         from pyspark import StorageLevel
 
+        self.files: Final = None
         # Spark takes equal plans for one, and gives up what it has kept of both when one is not needed any more: no two are.
         name = uuid.uuid4().hex
 

@@ -15,7 +15,6 @@ _FEW: Final = 100_000
 _AT_ONCE: Final = 250_000
 """Records that a task sorts, more or less. [all of them by as many tasks as a short log is sorted by: they do not fit into
 memory, and most of the time goes into that]"""
-_COMINGS: Final = ("join", "leave", "obituary", "forget")
 
 
 def hinted(sql: str, **hints: str) -> str:
@@ -32,15 +31,19 @@ def if_few(rows: int, alias: str) -> str:
     return f"BROADCAST({alias})" if rows <= _FEW else ""
 
 
-def for_records(many: Mapping[str, int]) -> dict[str, str]:
-    """The hints of `counting` and `numbers`; `many`: how many records there are of each kind."""
-    records = sum(many.values())
-    comings, beats = sum(many.get(what, 0) for what in _COMINGS), many.get("beat", 0)
-    tasks = max(2, records // _AT_ONCE)
-    # Worlds are always few. Joined by their key, all records would go to one task.
-    joined = "BROADCAST(b, c, w)" if comings <= _FEW else "BROADCAST(b)"
+def hints_for(sizes: Mapping[str, int]) -> dict[str, str]:
+    """The hints of all views and rules. `sizes`: what `rules.by_sql` counts."""
+
+    def spread(records: int, series: int, alias: str, keys: str) -> str:
+        tasks = f"REPARTITION({max(2, records // _AT_ONCE)}, {keys})"
+        return f"{few}, {tasks}" if (few := if_few(series, alias)) else tasks
+
     return {
-        "placed": f"{joined}, REPARTITION({tasks}, joined, g)",
-        "wanted": if_few(records - beats + many.get("claim", 0), "w"),
-        "sorted": f"REPARTITION({tasks}, g, member, base)",
+        # Joined by their key, all records of a group would go to one task.
+        "placed": spread(sizes["unsteady"], sizes["unsteady series"], "k", "joined, g"),
+        "wanted": if_few(sizes["words"] + sizes["named"], "w"),
+        "sorted": spread(sizes["uneven"], sizes["uneven series"], "s", "g, member, base"),
+        "few_named": if_few(sizes["named"], "n"),
+        "few_dead": if_few(sizes["dead that spoke"], "p"),
+        "few_uncounted": if_few(sizes["uncounted series"], "s"),
     }

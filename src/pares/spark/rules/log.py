@@ -111,16 +111,18 @@ def unsaid(row: Row, least: int) -> Row:
 
 def counting(tables: Tables) -> list[Row]:
     """What counts (R2), by walking through the records of each group; of beats the first of a member alone, and those that a
-    claim names or a term begins by: see `views/counting.sql`."""
+    claim names or a term begins by: see `views/counting`. `next`, of what a claim names: the place
+    of the next record of its member that counts."""
     found: list[Row] = []
     gained = by((row for row in tables["facts"] if row["kind"] == "gained"), "g")
     for key, rows in by(tables["records"], "g").items():
-        named = {row["ref"] for row in rows if row["cause"] == "claim"} | {row["offset"] for row in gained.get(key, ())}
-        found += _counting(sorted(rows, key=lambda row: row["offset"]), named)
+        claimed = {row["ref"] for row in rows if row["cause"] == "claim"}
+        named = claimed | {row["offset"] for row in gained.get(key, ())}
+        found += _counting(sorted(rows, key=lambda row: row["offset"]), claimed, named)
     return found
 
 
-def _counting(rows: list[Row], named: Container[Any]) -> list[Row]:
+def _counting(rows: list[Row], claimed: Container[Any], named: Container[Any]) -> list[Row]:
     base: int | None = None
     joined: dict[tuple[str, int], int] = {}
     gone: set[tuple[str, int]] = set()
@@ -136,7 +138,7 @@ def _counting(rows: list[Row], named: Container[Any]) -> list[Row]:
         if base is not None and row["base"] == base and key in joined and key not in gone:
             if row["n"] > numbers.get(key, -1):
                 counts = {**row, "in_force": base, "next": None}
-                if key in last:
+                if key in last and last[key]["offset"] in claimed:
                     last[key]["next"] = row["offset"]
                 last[key] = counts
                 if row["cause"] != "beat" or key not in numbers or row["offset"] in named:
@@ -145,7 +147,7 @@ def _counting(rows: list[Row], named: Container[Any]) -> list[Row]:
         if row["cause"] == "leave" and key in joined and row["offset"] > joined[key]:
             gone.add(key)
         elif row["cause"] in ("obituary", "forget") and row["counted"] and base is not None:
-            gone.add((row["other"], base))
+            gone |= {(row["other"], base)} & joined.keys()  # of a member that has not joined yet it means nothing
     return found
 
 

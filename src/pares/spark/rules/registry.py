@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pares.spark import schema
 from pares.spark.rules import beliefs, log, oddities, waiting
 from pares.spark.rules.base import Allowed, Row, Tables, text, view
+from pares.spark.rules.hints import hinted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,12 +97,17 @@ def answer(rule: str, sql: str) -> str:
 
 
 def violations(
-    spark: SparkSession, frames: Mapping[str, DataFrame], allowed: Allowed, present: Container[str] | None = None
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    allowed: Allowed,
+    present: Container[str] | None = None,
+    hints: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
-    """The violations of all rules that have something to look at; `present`: what there is (None: everything)."""
+    """The violations of all rules that have something to look at; `present`: what there is (None: everything); `hints`: see
+    `rules.hints`."""
     asked = [rule for rule in RULES if rule.needs is None or present is None or rule.needs in present]
     sql = "\nUNION ALL\n".join(answer(rule.name, rule.sql) for rule in asked)
-    return view(spark, sql, frames, **allowed.literals())
+    return view(spark, hinted(sql, **hints), frames, **allowed.literals())
 
 
 INPUTS: Final = (

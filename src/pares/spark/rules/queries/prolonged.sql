@@ -4,7 +4,7 @@ WITH s AS (
   SELECT g, role, seat, token, member, other, at_ms, offset, cause, ref,
          max(CASE WHEN cause IN ('claim', 'release') THEN ref END)
            OVER (PARTITION BY g, role, token, other ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS said
-  FROM {records} WHERE cause IN ('claim', 'release', 'relay'))
+  FROM {words} WHERE cause IN ('claim', 'release', 'relay'))
 SELECT s.g, 'certain' AS verdict, role, seat, token AS token_a, CAST(NULL AS BIGINT) AS token_b, other AS member_a, member AS member_b,
        at_ms AS from_ms, at_ms AS to_ms, array(offset) AS offsets,
        concat(member, ' says claim ', ref, ' of ', other, ' at ', offset, ', which had said ', coalesce(said, 0), ' of this term')

@@ -1,18 +1,29 @@
 -- How many members could have led meanwhile: that were in the group, ready, never drained, eligible, without another seat of the role,
 -- and were not silent for longer than they had announced and a session. `fit`: for as long as is promised, from the stretch's beginning
 -- or from their coming; `fit_long`: for a session more.
-WITH silences AS (
-  SELECT r.g, r.member, r.before_ms AS from_ms, r.at_ms AS to_ms
-  FROM (SELECT g, member, at_ms, lag(at_ms) OVER m AS before_ms, lag(due_ms) OVER m AS due_ms
-        FROM {records} WHERE counted WINDOW m AS (PARTITION BY g, member ORDER BY offset)) r
-  JOIN {members} m ON m.g = r.g AND m.member = r.member WHERE r.at_ms - r.before_ms > r.due_ms + m.session_ms
+WITH tangled AS (
+  SELECT DISTINCT g, member FROM (
+    SELECT g, member, low, max(high) OVER (PARTITION BY g, member ORDER BY low ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+    FROM {runs} WHERE counted) WHERE low <= reached),
+ -- All that a member says without a pause is one run, unless its runs lie one within the other.
+ words AS (
+  SELECT u.g, u.member, u.low, u.from_ms, u.to_ms, u.due_ms FROM {runs} u LEFT ANTI JOIN tangled t ON t.g = u.g AND t.member = u.member
+  WHERE u.counted
+  UNION ALL
+  SELECT r.g, r.member, r.offset, r.at_ms, r.at_ms, r.due_ms FROM {records} r LEFT SEMI JOIN tangled t ON t.g = r.g AND t.member = r.member
+  WHERE r.counted),
+ silences AS (
+  SELECT r.g, r.member, r.before_ms AS from_ms, r.from_ms AS to_ms
+  FROM (SELECT g, member, from_ms, lag(to_ms) OVER m AS before_ms, lag(due_ms) OVER m AS due_ms
+        FROM words WINDOW m AS (PARTITION BY g, member ORDER BY low)) r
+  JOIN {members} m ON m.g = r.g AND m.member = r.member WHERE r.from_ms - r.before_ms > r.due_ms + m.session_ms
   UNION ALL
   -- Not ready, until it says that it is (R19).
   SELECT u.g, u.member, u.at_ms, coalesce(min(r.at_ms), 9223372036854775807)
-  FROM {records} u LEFT JOIN {records} r ON r.g = u.g AND r.member = u.member AND r.cause = 'ready' AND r.why IS NULL AND r.counted
+  FROM {words} u LEFT JOIN {words} r ON r.g = u.g AND r.member = u.member AND r.cause = 'ready' AND r.why IS NULL AND r.counted
    AND r.offset > u.offset
   WHERE u.why = 'unready' AND u.counted GROUP BY u.g, u.member, u.offset, u.at_ms),
- unfit AS (SELECT DISTINCT g, other AS member FROM {records} WHERE cause = 'ask' AND other IS NOT NULL),
+ unfit AS (SELECT DISTINCT g, other AS member FROM {words} WHERE cause = 'ask' AND other IS NOT NULL),
  others AS (
   SELECT l.g, l.role, l.seat, l.from_ms, l.to_ms, l.limit_ms, m.member, m.gone_ms, m.seen_ms,
          greatest(l.from_ms, m.joined_ms) AS since_ms, l.limit_ms + {append} + 2 * {error} AS short, l.step_ms

@@ -1,0 +1,203 @@
+"""The runs of records: each record is in one, however they come, and a log in order has few of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from histories import key, table_of
+from hypothesis import given
+from hypothesis import strategies as st
+from scribe import Scribe
+from tests.spark.rules.compare import ALLOWED, FAULTS, judge
+
+from pares.spark import tables
+from pares.spark.facts.base import SCHEMA as SCHEMA_OF_FACTS
+from pares.spark.facts.base import arrow_schema, batches
+from pares.spark.facts.claims import history
+from pares.spark.rules import sifting
+from pares.spark.rules.runs import of_table, runs
+from pares.spark.rules.sifting import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pc: Any = import_module("pyarrow.compute")
+Row = dict[str, Any]
+FIELDS = [
+    ("g", pa.string()),
+    ("member", pa.string()),
+    ("base", pa.int64()),
+    ("counted", pa.bool_()),
+    ("offset", pa.int64()),
+]
+SCHEMA = pa.schema([*FIELDS, ("n", pa.int64()), ("at_ms", pa.int64()), ("due_ms", pa.int64())])
+SERIES = ("g", "member", "base")
+
+
+def _records(draw: random.Random) -> list[Row]:
+    """Of some members, numbered one by one as a rule; also without a number, a base, a word on what counted."""
+    numbers: dict[Any, int] = {}
+    rows: list[Row] = []
+    at_ms = 1000
+    for offset in range(draw.randrange(60)):
+        series = draw.choice("gh"), draw.choice(["a", "b", None]), draw.choice([7, 7, 7, None])
+        numbers[series] = numbers.get(series, 0) + draw.choice([1, 1, 1, 1, 1, 1, 0, 2])
+        at_ms += draw.choice([0, 1, 1, 1, 900, -5])
+        row = dict(zip(SERIES, series, strict=True))
+        row |= {"counted": draw.choice([True, True, True, True, False, None]), "offset": offset, "at_ms": at_ms}
+        rows.append(
+            {**row, "n": draw.choice([None, *[numbers[series]] * 9]), "due_ms": draw.choice([None, 50, 50, 50])}
+        )
+    return rows
+
+
+def _series(row: Row) -> str:
+    return repr([row[name] for name in SERIES])
+
+
+def _plainly(rows: list[Row]) -> list[Row]:
+    """The same by walking through them."""
+    found: list[Row] = []
+    order = sorted(rows, key=lambda row: (_series(row), row["offset"]))
+    for _, records in groupby(order, key=lambda row: _series(row)):
+        run: list[Row] = []
+        for row in records:
+            if run and not _goes_on(run[-1], row):
+                found.append(_run(run))
+                run = []
+            run.append(row)
+        found.append(_run(run))
+    return found
+
+
+def _goes_on(one: Row, other: Row) -> bool:
+    if one["n"] is None or other["n"] != one["n"] + 1 or bool(one["counted"]) != bool(other["counted"]):
+        return False
+    return one["due_ms"] is None or other["at_ms"] - one["at_ms"] <= one["due_ms"]
+
+
+def _run(rows: list[Row]) -> Row:
+    first, last = rows[0], rows[-1]
+    run = {name: first[name] for name in SERIES} | {"counted": bool(first["counted"]), "many": len(rows)}
+    run |= {"low": first["offset"], "high": last["offset"], "first": first["n"], "last": last["n"]}
+    return run | {"from_ms": first["at_ms"], "to_ms": last["at_ms"], "due_ms": last["due_ms"]}
+
+
+def _sorted(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (_series(row), row["low"]))
+
+
+@given(st.integers(min_value=0), st.lists(st.integers(min_value=0, max_value=60), max_size=6))
+def test_in_order_they_are_the_longest_that_there_are_however_batches_are_cut(seed: int, cuts: list[int]) -> None:
+    rows = _records(random.Random(seed))
+    bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    parts = [pa.RecordBatch.from_pylist(rows[low:high], SCHEMA) for low, high in pairwise(bounds)]
+    found = [row for batch in runs(parts) for row in batch.to_pylist()]
+    assert _sorted(found) == _sorted(_plainly(rows))
+
+
+@given(st.integers(min_value=0))
+def test_out_of_order_each_record_is_in_one_run_all_the_same(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = _records(draw)
+    shuffled = draw.sample(rows, len(rows))
+    parts = [pa.RecordBatch.from_pylist(shuffled[at : at + 7], SCHEMA) for at in range(0, len(rows), 7)]
+    found = [row for batch in runs(parts) for row in batch.to_pylist()]
+    assert sum(row["many"] for row in found) == len(rows)
+    ends = {(_series(row), row[at]) for row in found for at in ("low", "high")}
+    assert ends <= {(_series(row), row["offset"]) for row in rows}
+    for row in found:
+        inside = [one for one in rows if _series(one) == _series(row) and row["low"] <= one["offset"] <= row["high"]]
+        numbers = {one["n"] for one in inside}
+        assert row["first"] is None or numbers >= set(range(row["first"], row["last"] + 1))
+        assert row["first"] is None or row["many"] == row["last"] - row["first"] + 1
+
+
+def _lawful(members: int, beats: int) -> Scribe:
+    log = Scribe(group="lawful")
+    log.role("r")
+    names = [log.join(f"m{number}") for number in range(members)]
+    log.lead(log.claim(names[0], "r"))
+    for _ in range(beats):
+        log.sleep(200)
+        for name in names:
+            log.beat(name)
+    return log
+
+
+def _table(log: Scribe) -> pa.Table:
+    return pa.Table.from_batches([*batches(log.group, history(log.group, log.entries))], arrow_schema())
+
+
+def test_a_lawful_member_is_one_run() -> None:
+    records = tables.divided(_table(_lawful(3, 400)))["records"]
+    found = of_table(records).to_pylist()
+    assert len(found) == len({row["member"] for row in found}) == 4, "three members, and the one that made the role"
+    assert sum(row["many"] for row in found) == records.num_rows > 1200
+
+
+@pytest.mark.spark
+def test_a_lawful_log_is_gone_through_three_times(spark: SparkSession) -> None:
+    """For what is no record, for records that are no beats, and for runs."""
+    table = _table(_lawful(3, 400))
+    seen = spark.sparkContext.accumulator(0)
+
+    def counted(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in found:
+            seen.add(batch.num_rows)
+            yield batch
+
+    facts = spark.createDataFrame(table).mapInArrow(counted, SCHEMA_OF_FACTS)
+    none = spark.createDataFrame([], "at_ms bigint, member string, fault string")
+    frames = tables.of_log(spark, facts, none, ALLOWED, short=False, engine="spark")
+    assert frames["violations"].count() == frames["anomalies"].count() == 0
+    assert frames["counting"].count() > 3
+    assert seen.value == 3 * table.num_rows
+
+
+@pytest.mark.spark
+def test_in_whatever_order_records_come_the_same_is_said_of_them(spark: SparkSession) -> None:
+    """Runs lie one within the other then, and all is walked through."""
+    table = table_of(range(20))
+    order = random.Random(1).sample(range(table.num_rows), table.num_rows)
+    said = judge(spark, table, mutants=(), faults=FAULTS)
+    found = judge(spark, table.take(order), mutants=(), faults=FAULTS)
+    assert found.differences() == []
+    for name in ("violations", "anomalies", "waits"):
+        assert sorted(key(row) for row in found.by_sql[name]) == sorted(key(row) for row in said.by_sql[name])
+    assert any(row["steady"] for row in said.by_sql["known"])
+    assert not all(row["steady"] for row in said.by_sql["known"])
+
+
+@pytest.mark.spark
+def test_out_of_files_the_same_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By tasks that each read a part of a file; also of one group of several, and with facts that are in no file."""
+    monkeypatch.setattr(sifting, "_A_TASK", 300)
+    table = table_of(range(12))
+    ends = pc.is_in(table["kind"], pa.array(["seen", "first", "last"]))
+    state = pa.Table.from_pylist([{"kind": sifting.STATE, "payload": b"no fact"}], arrow_schema())
+    rest = pa.concat_tables([table.filter(pc.invert(ends)), state])
+    at = rest.num_rows // 3
+    paths = [str(tmp_path / "one.parquet"), str(tmp_path / "two.parquet")]
+    pq.write_table(rest.slice(0, at), paths[0], row_group_size=100)
+    other = rest.slice(at).rename_columns(["group" if name == "g" else name for name in rest.column_names])
+    pq.write_table(other.append_column("batch", pa.nulls(other.num_rows, pa.int64())), paths[1], row_group_size=100)
+    said = judge(spark, table, mutants=(), faults=FAULTS)
+    found = judge(spark, table, mutants=(), faults=FAULTS, files=Files(paths, ends=table.filter(ends)))
+    assert found.differences() == []
+    for name in ("violations", "anomalies", "waits", "counting", "numbers"):
+        assert sorted(map(key, found.by_sql[name])) == sorted(map(key, said.by_sql[name]))
+    one = table.filter(pc.fill_null(pc.equal(table["g"], "h0003"), True))
+    files = Files(paths, group="h0003", ends=one.filter(pc.is_in(one["kind"], pa.array(["seen", "first", "last"]))))
+    of_one = judge(spark, one, mutants=(), faults=FAULTS, files=files)
+    assert of_one.differences() == []
+    mine = [row for row in said.by_sql["violations"] if row["g"] == "h0003"]
+    assert sorted(map(key, of_one.by_sql["violations"])) == sorted(map(key, mine)) != []
