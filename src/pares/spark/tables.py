@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
+from pares.spark.host.kept import Kept
 from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
 from pares.spark.rules import by_sql, sifting
@@ -70,6 +71,8 @@ class Frames(MutableMapping[str, "DataFrame"]):
         self._made = dict[str, "DataFrame"]()
         self._known = dict[str, Sequence[Row]]()
         self._later: Mapping[str, Callable[[], DataFrame]] = {}
+        self.sifted: Kept | None = None
+        """All but beats, and runs, of a log whose facts are in files."""
 
     def later(self, rows: Mapping[str, Sequence[Row]], make: Mapping[str, Callable[[], DataFrame]]) -> None:
         """What the rows of some are, and what makes the frames of these when they are asked for."""
@@ -154,7 +157,8 @@ def of_log(
         if files is None:
             settled("facts", view(spark, _FACTS, {"facts": facts}))
         else:
-            settled("facts", sifting.facts_of(settled("sifted", sifting.sifted(spark, files)), files))
+            frames.sifted = sifting.sifted(spark, files)
+            settled("facts", sifting.facts_of(frames.sifted.frame, files))
         frames["bad_records"] = view(spark, _BAD, frames)
     if isinstance(faults, pa.Table):
         frames.held["faults"] = faults
@@ -172,7 +176,8 @@ def of_log(
     if by_oracles:
         _ruled(frames, plainly(frames.lists(INPUTS), allowed))
     else:
-        by_sql.ask(spark, frames, frames.held.get("records"), allowed, settled)
+        sifted = None if frames.sifted is None else frames.sifted.frame
+        by_sql.ask(spark, frames, frames.held.get("records"), sifted, allowed, settled)
     return frames
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pares.spark.facts.base import arrow_schema
 from pares.spark.rules import runs, sifting
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, text, view
 from pares.spark.rules.hints import hinted, hints_for, if_few
@@ -45,13 +46,17 @@ def ask(
     spark: SparkSession,
     frames: MutableMapping[str, DataFrame],
     here: pa.Table | None,
+    sifted: DataFrame | None,
     allowed: Allowed,
     settled: Settle,
 ) -> None:
     """Makes `violations`, `anomalies`, `waits`, and what they stand on, of `records`, `facts` and the tables of intervals;
-    `here`: the rows of the first, if they are; `sifted` is a frame of them if there are too many."""
+    `here`: the rows of the first, if they are; `sifted`: what was sifted of them (`sifting`), if their files are known."""
+    import pyarrow as pa
+
     literals = {**allowed.literals(), "kinds": ", ".join(KNOWN_FAULTS)}
-    hints, nothing = dict[str, str](), spark.createDataFrame([], frames["records"].schema)
+    fields = [arrow_schema().field(name) for name in frames["records"].columns]
+    hints, nothing = dict[str, str](), frame_of(spark, pa.schema(fields).empty_table())
 
     def made(name: str, of: str | None = None, *, asked: int = 1) -> DataFrame:
         """The view's frame. `asked`: how many records or members it looks up among all records."""
@@ -61,9 +66,9 @@ def ask(
             view(spark, hinted(text(f"views/{name}"), **hints), frames, **literals, **but),
         )
 
-    if "sifted" in frames:
-        settled("words", sifting.words_of(frames["sifted"], frames["records"].columns))
-        frames["found"] = sifting.runs_of(frames["sifted"])
+    if sifted is not None:
+        frames["words"] = sifting.words_of(sifted, frames["records"].columns)
+        frames["found"] = sifting.runs_of(sifted)
     else:
         settled("words", view(spark, WORDS, frames))
         records = frames["records"]

@@ -5,11 +5,12 @@ Tasks read the files themselves, column by column. [through the JVM to a worker,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pares.spark.facts.base import SCHEMA, arrow_schema
+from pares.spark.host.kept import Kept, kept
 from pares.spark.rules import runs
 from pares.spark.session import frame_of
 
@@ -46,17 +47,14 @@ class _Piece(NamedTuple):
     """Groups of rows, by number."""
 
 
-def sifted(spark: SparkSession, files: Files) -> DataFrame:
-    """The rows of the files in the columns of the fold, but for beats, with a row of the kind `RUN` for each run."""
+def sifted(spark: SparkSession, files: Files) -> Kept:
+    """The rows of the files in the columns of the fold, but for beats, with a row of the kind `RUN` for each run; kept."""
     pieces, group = [piece for path in files.paths for piece in _pieces(path)], files.group
 
-    def work(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for at in batch.column(0).to_pylist():
-                yield from _sift(pieces[at], group)
+    def sift(at: int) -> Iterator[pa.RecordBatch]:
+        return _sift(pieces[at], group) if pieces else iter(())
 
-    many = len(pieces)
-    return spark.range(0, many, 1, max(1, many)).mapInArrow(work, _COLUMNS)  # type: ignore[arg-type]
+    return kept(spark, max(1, len(pieces)), sift, _COLUMNS)
 
 
 def facts_of(frame: DataFrame, files: Files) -> DataFrame:
