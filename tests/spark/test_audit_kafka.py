@@ -126,7 +126,7 @@ def test_read_in_ranges_at_once_it_is_the_same(
 ) -> None:
     log = story(4, roles=20, steps=300)
     member = next(term.member for term in log.truths if term.end is None)
-    for _ in range(3):
+    for _ in range(12):
         log.snapshot(member)
         for _ in range(100):
             log.sleep(20)
@@ -137,7 +137,7 @@ def test_read_in_ranges_at_once_it_is_the_same(
     found = [(row["offset"], row["timestamp_ms"], bytes(row["payload"])) for row in rows.sort("offset").collect()]
     assert found == log.entries
     at_once = audit(url, "g", spark=spark)
-    monkeypatch.setattr(reading, "PER_RANGE", 100)
+    monkeypatch.setattr(reading, "PER_RANGE", 300)
     monkeypatch.setattr(reading, "SMALL", 0)  # by Spark's workers, as a long log is
     monkeypatch.setattr(cuts, "LEAD_IN", 30)
     given: list[list[tasks.Task]] = []
