@@ -3,15 +3,15 @@
     python sql_zombie.py LEDGER SINK NAME WHERE
 
 It leads the role `r` and writes a row in each transaction. `WHERE`: "between" (it has looked at its term and is about to
-begin), "inside" (it has passed the fence and written, and is about to commit), or "never". There it stops itself with SIGSTOP,
-once, and when it goes on it writes in the old term's name without another look at it, as a program does that was stopped
-between its check and its write. It ends when it is refused. A line on its standard output for each thing that happens.
+begin), "inside" (it has passed the fence and written, and is about to commit), or "never". There it says so and waits, once,
+for a line on its standard input; when it goes on it writes in the old term's name without another look at it, as a program does
+that was stopped between its check and its write. It is the test that stops it: only from outside can one see that its member,
+in a thread of its own, is not inside a transaction of the ledger's file. It ends when it is refused. A line on its standard
+output for each thing that happens.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 
@@ -24,7 +24,7 @@ from pares.fence import SqlFence, Stale
 def freeze_once(where: str, here: str) -> None:
     if where == here:
         print("freezes", flush=True)
-        os.kill(os.getpid(), signal.SIGSTOP)
+        sys.stdin.readline()
         print("thawed", flush=True)
 
 

@@ -13,15 +13,17 @@ import pytest
 from postgres_tools import PATIENCE, Sink
 
 from pares.dev import Postgres
+from standstill import stop_between_writes
 
 PROGRAM = Path(__file__).with_name("sql_zombie.py")
 pytestmark = pytest.mark.processes
 
 
 class Leader:
-    def __init__(self, url: str, sink: str, name: str, where: str) -> None:
-        command = [sys.executable, str(PROGRAM), url, sink, name, where]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, group: Path, sink: str, name: str, where: str) -> None:
+        self.group = group
+        command = [sys.executable, str(PROGRAM), f"sqlite:///{group}", sink, name, where]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.token = 0
         """Of the term that it has begun last: on a busy machine it may lose one before its time."""
 
@@ -42,30 +44,31 @@ class Leader:
 
     def frozen(self) -> None:
         self.until("freezes")
-        os.waitpid(self.process.pid, os.WUNTRACED)
+        stop_between_writes(self.process, self.group)
 
     def thaw(self) -> list[str]:
         """What it says from then on, until it ends."""
         os.kill(self.process.pid, signal.SIGCONT)
-        return self.process.communicate(timeout=PATIENCE)[0].split("\n")[:-1]
+        return self.process.communicate("go on\n", timeout=PATIENCE)[0].split("\n")[:-1]
 
     def kill(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(PATIENCE)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 @pytest.mark.parametrize("where", ["between", "inside"])
 def test_a_frozen_leader_wakes_up_and_its_write_is_refused(postgres: Postgres, tmp_path: Path, where: str) -> None:
-    url = f"sqlite:///{tmp_path}/group.db"
+    group = tmp_path / "group.db"
     with contextlib.ExitStack() as stack:
         sink = Sink(postgres, stack)
-        old = Leader(url, sink.url, "old", where)
+        old = Leader(group, sink.url, "old", where)
         stack.callback(old.kill)
         old.frozen()
-        new = Leader(url, sink.url, "new", "never")
+        new = Leader(group, sink.url, "new", "never")
         stack.callback(new.kill)
         new.until("wrote", 10)  # frozen inside a transaction, the old one holds it up until the server ends that
         assert new.token > old.token

@@ -19,6 +19,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.runtime.claims import witness_process
 from pares.runtime.claims.witness_process import Election, serve
 from pares.runtime.death.lock import DeathLock, anybody
+from standstill import stop_between_writes
 
 pytestmark = pytest.mark.processes
 
@@ -60,7 +61,8 @@ class Hosts:
     """Two hosts, as far as proof of death goes: members of the one can't see the locks of the other."""
 
     def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder}/work.db"
+        self.file = folder / "work.db"
+        self.url = f"sqlite:///{self.file}"
         self.here, self.there = folder / "here", folder / "there"
         self.processes: list[Process] = []
         self.others: list[subprocess.Popen[str]] = []
@@ -133,8 +135,7 @@ def test_who_stands_still_is_not_dead(hosts: Hosts) -> None:
     hosts.member("b", here=False)
     with hosts.witness() as witness, pares.Observer(hosts.url, group="g") as observer:
         watches(witness, a.id)
-        os.kill(a.process.pid, signal.SIGSTOP)
-        os.waitpid(a.process.pid, os.WUNTRACED)
+        stop_between_writes(a.process, hosts.file)
         with hosts.witness() as another:  # which has not seen it before
             watches(another, a.id)
         until(lambda: witness.health().groups["g"].beats > 0, "the witness has had all the time that it needs")
@@ -168,8 +169,7 @@ def test_a_restart_under_the_same_name_is_another_life(hosts: Hosts) -> None:
     a.leads()
     witness = hosts.command()
     assert heard(witness, "watching")["watched"] == [a.id]
-    os.kill(witness.pid, signal.SIGSTOP)
-    os.waitpid(witness.pid, os.WUNTRACED)
+    stop_between_writes(witness, hosts.file)
     a.kill()
     again = hosts.member("a")
     token = again.leads()

@@ -19,6 +19,7 @@ from pares.spark.sinks.base import Seat
 from pares.spark.sinks.extents import StreamExtent
 from pares.spark.sinks.postgres import PostgresSink
 from pares.spark.sinks.sqlite import SqliteSink
+from standstill import stop_between_writes
 
 PROGRAM = Path(__file__).with_name("guarded_driver.py")
 PATIENCE = 120.0
@@ -27,8 +28,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)
 
 
 class Driver:
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, str(PROGRAM), *arguments]
+    def __init__(self, group: Path, *arguments: str) -> None:
+        self.group = group
+        command = [sys.executable, str(PROGRAM), f"sqlite:///{group}", *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def until(self, word: str) -> list[str]:
@@ -42,8 +44,7 @@ class Driver:
     def frozen(self) -> int:
         """Freezes it when it has staged; the token by which it has."""
         token = int(self.until("staged")[1])
-        os.kill(self.process.pid, signal.SIGSTOP)
-        os.waitpid(self.process.pid, os.WUNTRACED)
+        stop_between_writes(self.process, self.group)  # its member beats in a thread of its own
         return token
 
     def thaw(self) -> None:
@@ -69,12 +70,12 @@ def play(folder: Path, place: str, sink: SqliteSink | PostgresSink, look: Callab
         file = source / f"{batch}.txt"
         file.write_text("".join(f"{batch}-{line}\n" for line in range(LINES)))
         os.utime(file, (10**9 + batch, 10**9 + batch))  # the source reads them in this order
-    arguments = (f"sqlite:///{folder}/group.db", str(folder), place)
+    group, arguments = folder / "group.db", (str(folder), place)
     with contextlib.ExitStack() as stack:
-        first = Driver(*arguments, "first", "2")
+        first = Driver(group, *arguments, "first", "2")
         stack.callback(first.kill)
         old = first.frozen()
-        second = Driver(*arguments, "second", "4")
+        second = Driver(group, *arguments, "second", "4")
         stack.callback(second.kill)
         new = second.frozen()
         assert new > old, "it has taken over, has done batches 2 and 3, and stands before it publishes batch 4"
