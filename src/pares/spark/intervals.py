@@ -29,18 +29,25 @@ if TYPE_CHECKING:
 UNDER_WAY_MS: Final = 100
 """What a member still says after the time that was noted for a fault: records that were on their way."""
 GROUPS: Final = """
-SELECT g, min(at_ms) FILTER (WHERE kind = 'first') AS first_ms, max(at_ms) FILTER (WHERE kind = 'last') AS last_ms,
-       min(offset) FILTER (WHERE kind = 'first') AS first_offset, max(offset) FILTER (WHERE kind = 'last') AS last_offset,
-       coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
-       coalesce(max(sign_ms) FILTER (WHERE kind = 'last'), 0) AS step_ms,
-       coalesce(bool_or(kind = 'last' AND cause IN ('induced', 'allcall')), false) AS induced,
-       coalesce(bool_or(kind = 'last' AND cause = 'allcall'), false) AS split,
-       max(cause) FILTER (WHERE kind = 'newer') AS newer, max(overlap_ms) AS overlap_ms,
-       count(DISTINCT member) FILTER (WHERE kind = 'member' AND coalesce(cause, '') <> 'administrator') AS members,
-       count(DISTINCT member) FILTER (WHERE kind = 'member' AND cause = 'administrator') AS administrators,
-       count(DISTINCT role) FILTER (WHERE kind = 'opened') AS roles,
-       count(DISTINCT struct(role, seat)) FILTER (WHERE kind = 'opened') AS seats
-FROM {facts} WHERE g IS NOT NULL AND kind NOT IN ('record', 'bad') GROUP BY g
+WITH -- Counted apart: a count of different things takes each row again for each of them, and those here are few.
+ there AS (
+  SELECT g, count(DISTINCT member) FILTER (WHERE kind = 'member' AND coalesce(cause, '') <> 'administrator') AS members,
+         count(DISTINCT member) FILTER (WHERE kind = 'member' AND cause = 'administrator') AS administrators,
+         count(DISTINCT role) FILTER (WHERE kind = 'opened') AS roles,
+         count(DISTINCT struct(role, seat)) FILTER (WHERE kind = 'opened') AS seats
+  FROM {facts} WHERE kind IN ('member', 'opened') GROUP BY g),
+ sums AS (
+  SELECT g, min(at_ms) FILTER (WHERE kind = 'first') AS first_ms, max(at_ms) FILTER (WHERE kind = 'last') AS last_ms,
+         min(offset) FILTER (WHERE kind = 'first') AS first_offset, max(offset) FILTER (WHERE kind = 'last') AS last_offset,
+         coalesce(max(token) FILTER (WHERE kind = 'first'), 0) AS floor, count(*) FILTER (WHERE kind = 'defect') AS defects,
+         coalesce(max(sign_ms) FILTER (WHERE kind = 'last'), 0) AS step_ms,
+         coalesce(bool_or(kind = 'last' AND cause IN ('induced', 'allcall')), false) AS induced,
+         coalesce(bool_or(kind = 'last' AND cause = 'allcall'), false) AS split,
+         max(cause) FILTER (WHERE kind = 'newer') AS newer, max(overlap_ms) AS overlap_ms
+  FROM {facts} WHERE g IS NOT NULL AND kind NOT IN ('record', 'bad') GROUP BY g)
+SELECT s.*, coalesce(members, 0) AS members, coalesce(administrators, 0) AS administrators, coalesce(roles, 0) AS roles,
+       coalesce(seats, 0) AS seats
+FROM sums s LEFT JOIN there t ON t.g = s.g
 """
 """One row a group: from when to when the log tells of it, what it is made of, and by how much stamps went back (`step_ms`).
 `induced`: its log does not say who may lead. `split`: two of its members may lead that don't hear each other (ALLCALL)."""

@@ -86,6 +86,32 @@ def ended_by_a_beat(log: Scribe) -> list[Fact]:
     return [*history(log.group, log.entries), lost]
 
 
+def _kept_past(log: Scribe, offset: int) -> list[Fact]:
+    """Of what that record ends the fold has seen nothing."""
+    facts = history(log.group, log.entries)
+    assert [fact.kind for fact in facts if fact.offset == offset and fact.kind == "lost"]
+    return [fact for fact in facts if fact.offset != offset or fact.kind != "lost"]
+
+
+def kept_past_a_release(log: Scribe) -> list[Fact]:
+    """R5: a release by its holder ends a term; one of another term of the same holder does not."""
+    log.role("s")
+    term, _, _ = _group(log)
+    other = log.claim(term.member, "s")
+    log.lead(other)
+    for one in (other, term):
+        log.stop(one)
+        log.release(one, "drained", "drain")
+    return _kept_past(log, log.entries[-1][0])
+
+
+def kept_past_a_leave(log: Scribe) -> list[Fact]:
+    """R9: whoever leaves has nothing left."""
+    term, _, _ = _group(log)
+    log.stop(term, "left")
+    return _kept_past(log, log.put(r.Leave, term.member))
+
+
 FOLDS: Final[tuple[Fold, ...]] = (
     over_a_holder_that_has_written_since,
     over_another_than_the_holder,
@@ -93,5 +119,7 @@ FOLDS: Final[tuple[Fold, ...]] = (
     over_a_holder_of_a_free_seat,
     transferred_to_another,
     ended_by_a_beat,
+    kept_past_a_release,
+    kept_past_a_leave,
 )
 """Each must be found by the second opinion, and by no other rule."""

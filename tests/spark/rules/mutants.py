@@ -21,6 +21,8 @@ MUTANTS: Final = (
     Weakened("second_opinion", "'no claim of its new holder that counts stands there'", "NULL"),
     Weakened("second_opinion", "k.token <> c.in_force + k.offset", "k.token > c.in_force + k.offset"),
     Weakened("second_opinion", "UNION ALL SELECT * FROM kept", ""),
+    Weakened("second_opinion", "place -> place.offset > h.offset", "place -> true"),
+    Weakened("second_opinion", "until IS NULL OR until > first_end.offset", "until IS NULL"),
     Weakened("token_fell", "token <= before", "token < before - 100000"),
     Weakened("no_such_term", "t.from_offset IS NULL AND", "t.from_offset IS NULL AND t.to_ms IS NOT NULL AND"),
     Weakened("no_such_term", "t.token >= w.floor", "t.token > w.first_offset + 1000020"),
@@ -47,6 +49,8 @@ PLANTED: Final = (
     Weakened("second_opinion", "'the holder has written since'", "NULL"),
     Weakened("second_opinion", "'no transfer to its new holder that counts stands there'", "NULL"),
     Weakened("second_opinion", "UNION ALL SELECT * FROM ended", ""),
+    Weakened("second_opinion", "least(h.ends, ", "least(NULL, "),
+    Weakened("second_opinion", "get(filter(o.places, place -> place.offset > h.offset), 0)", "NULL"),
 )
 """Of what each has a story of its own: see `test_planted`."""
 ON_A_BUS: Final = (

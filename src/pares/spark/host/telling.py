@@ -46,6 +46,9 @@ def settings_of(app: str, folder: Path) -> dict[str, str]:
         "spark.default.parallelism": str(SHUFFLE_PARTITIONS),
         # Re-planning between stages pays for large data; with one row a term each extra job is only a delay.
         "spark.sql.adaptive.enabled": "false",
+        # Of settled rows Spark believes that they are endless, so that it filters both sides of each join by what the other one
+        # holds, which needs the other one twice: a third of an audit of many terms.
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.faulthandler.enabled": "true",
     }

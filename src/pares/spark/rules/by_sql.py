@@ -31,6 +31,7 @@ _SIZES: Final = """
 SELECT 'kind' AS of, cause AS what, count(*) AS many FROM {words} GROUP BY cause
 UNION ALL SELECT 'kind', kind, count(*) FROM {facts} GROUP BY kind
 UNION ALL SELECT 'size', 'words', count(*) FROM {words}
+UNION ALL SELECT 'size', 'left', count(*) FROM {words} WHERE cause IN ('leave', 'obituary')
 UNION ALL SELECT 'size', 'named', count(*) FROM {named}
 UNION ALL SELECT 'size', 'named beats', count(*) FROM {named} WHERE beat
 UNION ALL SELECT 'size', 'dead that spoke', count(*) FROM {spoke}

@@ -45,5 +45,6 @@ def hints_for(sizes: Mapping[str, int]) -> dict[str, str]:
         "sorted": spread(sizes["uneven"], sizes["uneven series"], "s", "g, member, base"),
         "few_named": if_few(sizes["named"], "n"),
         "few_dead": if_few(sizes["dead that spoke"], "p"),
+        "few_gone": if_few(sizes["left"], "o"),
         "few_uncounted": if_few(sizes["uncounted series"], "s"),
     }

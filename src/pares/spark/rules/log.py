@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_right
 from collections.abc import Container
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from msgspec import Struct, field
 
 from pares.spark.rules.base import Allowed, Row, Tables, by, greatest, violation
+
+_offset: Final = itemgetter("offset")
 
 
 def worlds_differ(tables: Tables, allowed: Allowed) -> list[Row]:
@@ -214,20 +217,19 @@ class _Opinion:
 
     def _kept(self) -> None:
         """Terms that go on past a record that ends them."""
-        ends: dict[str, list[Row]] = defaultdict(list)
+        named, gone = dict[tuple[Any, ...], list[Row]](), dict[str, list[Row]]()
         for row in sorted(self._at.values(), key=lambda row: row["offset"]):
-            if row["cause"] in ("release", "transfer", "leave"):
-                ends[row["member"]].append(row)
-            elif row["cause"] == "obituary":
-                ends[row["other"]].append(row)
+            if row["cause"] in ("release", "transfer"):
+                named.setdefault((row["member"], row["role"], row["seat"], row["token"]), []).append(row)
+            elif row["cause"] in ("leave", "obituary"):
+                gone.setdefault(row["member" if row["cause"] == "leave" else "other"], []).append(row)
         for row in self._gained:
             place = (row["role"], row["seat"], row["token"])
-            until = self._until.get(place)
-            for end in ends[row["member"]]:
-                ours = end["cause"] in ("leave", "obituary") or (end["role"], end["seat"], end["token"]) == place
-                if ours and end["offset"] > row["offset"] and (until is None or until > end["offset"]):
-                    self._say(row, f"its {end['cause']} should have ended its term", at=end)
-                    break
+            ends = (named.get((row["member"], *place), ()), gone.get(row["member"], ()))
+            later = [of[at] for of in ends if (at := bisect_right(of, row["offset"], key=_offset)) < len(of)]
+            end, until = min(later, key=_offset, default=None), self._until.get(place)
+            if end is not None and (until is None or until > end["offset"]):
+                self._say(row, f"its {end['cause']} should have ended its term", at=end)
 
 
 def unfounded(member: str | None, record: Row | None, held: str | None, *, known: bool, since: bool) -> str:

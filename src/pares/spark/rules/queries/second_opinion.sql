@@ -2,11 +2,11 @@
 -- Of what stands before the first record that counts there is no opinion: the log's beginning is gone.
 WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
  gained AS (
-  SELECT f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
+  SELECT /*+ BROADCAST(b) */ f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
   JOIN begun b ON b.g = f.g AND f.offset >= b.low
   WHERE f.kind = 'gained' AND f.cause IN ('claim', 'transfer')),
  lost AS (
-  SELECT f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
+  SELECT /*+ BROADCAST(b) */ f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause FROM {facts} f
   JOIN begun b ON b.g = f.g AND f.offset >= b.low WHERE f.kind = 'lost'),
  -- A claim stands if what it supersedes is still so at its place.
  claims AS (
@@ -41,19 +41,32 @@ WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
      WHEN l.cause = 'obituary' THEN c.other = l.member
      WHEN l.cause = 'leave' THEN c.member = l.member END
   WHERE l.cause <> 'genesis'),
+ -- Of each term: where the fold ends it (`until`), and the first record that does so by its name. The frame goes backwards, as
+ -- one of what follows is gone through anew for each row.
+ seats AS (
+  SELECT g, role, seat, token, member, at_ms, offset, 'gained' AS what, cause FROM gained
+  UNION ALL SELECT g, role, seat, token, member, at_ms, offset, 'lost', cause FROM lost
+  UNION ALL SELECT g, role, seat, token, member, at_ms, offset, 'ends', cause FROM {counting} WHERE cause IN ('release', 'transfer')),
  held AS (
-  SELECT k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset, min(l.offset) AS until
-  FROM gained k LEFT JOIN lost l ON l.g = k.g AND l.role = k.role AND l.seat = k.seat AND l.token = k.token
-  GROUP BY k.g, k.role, k.seat, k.token, k.member, k.at_ms, k.offset),
+  SELECT *, min(CASE WHEN what = 'lost' THEN offset END) OVER (PARTITION BY g, role, seat, token) AS until,
+         min(CASE WHEN what = 'ends' THEN struct(offset, at_ms, cause) END)
+           OVER (PARTITION BY g, role, seat, token, member ORDER BY offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+           AS ends
+  FROM seats),
+ -- A leave and an obituary end all that their member holds. [all ends looked up by the holder: each term of a member met the ends
+ -- of all its other terms]
+ gone AS (
+  SELECT g, member, array_sort(collect_list(place)) AS places
+  FROM (SELECT g, member, struct(offset, at_ms, cause) AS place FROM {counting} WHERE cause = 'leave'
+        UNION ALL SELECT g, other, struct(offset, at_ms, cause) FROM {counting} WHERE cause = 'obituary')
+  GROUP BY g, member),
+ ended_by AS (
+  SELECT /*+ {few_gone} */ h.*, least(h.ends, get(filter(o.places, place -> place.offset > h.offset), 0)) AS first_end
+  FROM held h LEFT JOIN gone o ON o.g = h.g AND o.member = h.member WHERE h.what = 'gained'),
  kept AS (
-  SELECT h.g, h.role, h.seat, h.token AS token_a, h.member AS member_a, CAST(NULL AS STRING) AS member_b, min(c.at_ms) AS at_ms,
-         min(c.offset) AS offset, concat('its ', min_by(c.cause, c.offset), ' should have ended its term') AS wrong
-  FROM held h JOIN (
-     SELECT g, member AS holder, cause, offset, at_ms, role, seat, token FROM {counting} WHERE cause IN ('release', 'transfer', 'leave')
-     UNION ALL SELECT g, other, cause, offset, at_ms, role, seat, token FROM {counting} WHERE cause = 'obituary') c
-   ON c.g = h.g AND c.holder = h.member AND c.offset > h.offset AND (h.until IS NULL OR h.until > c.offset)
-   AND (c.cause IN ('leave', 'obituary') OR c.role = h.role AND c.seat = h.seat AND c.token = h.token)
-  GROUP BY h.g, h.role, h.seat, h.token, h.member, h.offset)
+  SELECT g, role, seat, token AS token_a, member AS member_a, CAST(NULL AS STRING) AS member_b, first_end.at_ms, first_end.offset,
+         concat('its ', first_end.cause, ' should have ended its term') AS wrong
+  FROM ended_by WHERE until IS NULL OR until > first_end.offset)
 SELECT g, 'certain' AS verdict, role, seat, token_a, CAST(NULL AS BIGINT) AS token_b, member_a, member_b, at_ms AS from_ms,
        at_ms AS to_ms, array(offset) AS offsets, concat('at ', offset, ': ', wrong) AS evidence
 FROM (SELECT * FROM claims UNION ALL SELECT * FROM moved UNION ALL SELECT * FROM tokens UNION ALL SELECT * FROM ended
