@@ -28,6 +28,7 @@ from pares.ledger.bus import BUS_TOPIC, last_published
 from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
+from pares.spark.host.compiling import Compiling
 from pares.spark.logs import Opened, open_to_read
 from pares.spark.page import pictures
 from pares.spark.page.pictures import Near, Picture
@@ -283,11 +284,12 @@ def judged(
     from pares.spark.reading import SMALL
 
     short = reading.entries <= SMALL
-    with tables.interpreted(spark, short=short):
+    with Compiling(spark, few=short):
         struck = rows_.faults_of(spark, faults)
         rows_.check_faults(struck, rows_.told(faults))
-        here, files = reading.here, reading.files
-        frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=here, files=files)
+    here, files = reading.here, reading.files
+    frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=here, files=files)
+    with Compiling(spark, few=frames.few):
         heads = _heads(frames.lists(["groups"])["groups"], reading, group)
         sums = tables.sums(frames, short=short)
         shown = tables.shown(frames, short=short)
@@ -306,15 +308,16 @@ def judged(
         own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
         if isinstance(group, str):
-            result = replace(result, picture=_picture(result, frames, shown.held))
+            with Compiling(spark, few=frames.few) as how:
+                result = replace(result, picture=_picture(result, frames, shown.held, how))
         found.append(result)
     return found
 
 
-def _picture(result: AuditResult, frames: Frames, here: Mapping[str, pa.Table]) -> Picture:
+def _picture(result: AuditResult, frames: Frames, here: Mapping[str, pa.Table], how: Compiling) -> Picture:
     """What the report draws, of all rows; `here`: those of a short log, by table."""
     times = result.summary["from_ms"], result.summary["to_ms"]
-    records = _near(frames, result.group, short=bool(here))
+    records = _near(frames, result.group, how, short=bool(here))
     if not here and any(result.cut(name) for name in pictures.TABLES):
         return pictures.of_frames(result.frames, *times, records)
     rows = {name: Share(here[name]).of(result.group) if here else result.tables[name] for name in pictures.TABLES}
@@ -359,7 +362,7 @@ def _plainly(
     return AuditResult(group, ledger, held, summary, verdict.judge(case), picture=picture)
 
 
-def _near(frames: Frames, group: str, *, short: bool) -> Near:
+def _near(frames: Frames, group: str, how: Compiling, *, short: bool) -> Near:
     """The group's records in ranges of offsets: those that are here, or the ones that Spark has."""
 
     def near(ranges: Sequence[tuple[int, int]]) -> list[Row]:
@@ -367,7 +370,8 @@ def _near(frames: Frames, group: str, *, short: bool) -> Near:
             return [row for row in frames.rows("records").to_pylist() if row["g"] == group]
         places = " OR ".join(f"offset BETWEEN {low} AND {high}" for low, high in ranges)
         own = frames["records"].where(f"g = {quoted(group)} AND ({places})")
-        return own.orderBy("offset").limit(RECORDS).toArrow().to_pylist()
+        with how.many():
+            return own.orderBy("offset").limit(RECORDS).toArrow().to_pylist()
 
     return near
 

@@ -8,11 +8,11 @@ memory]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
+from pares.spark.host.compiling import FEW, Compiling
 from pares.spark.host.kept import Kept
 from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
@@ -20,7 +20,7 @@ from pares.spark.rules import by_sql, sifting
 from pares.spark.rules.base import Allowed, Row, least, view
 from pares.spark.rules.registry import INPUTS, plainly
 from pares.spark.rules.sifting import Files
-from pares.spark.session import frame_of, settled, started_here
+from pares.spark.session import frame_of, settled
 from pares.spark.sums import TABLES as SUMMED
 from pares.spark.sums import Sums
 from pares.spark.sums import asked as asked_sums
@@ -73,6 +73,8 @@ class Frames(MutableMapping[str, "DataFrame"]):
         self._later: Mapping[str, Callable[[], DataFrame]] = {}
         self.sifted: Kept | None = None
         """All but beats, and runs, of a log whose facts are in files."""
+        self.few = False
+        """Whether the tables are made of few rows, however many records there are: see `host.compiling`."""
 
     def later(self, rows: Mapping[str, Sequence[Row]], make: Mapping[str, Callable[[], DataFrame]]) -> None:
         """What the rows of some are, and what makes the frames of these when they are asked for."""
@@ -148,36 +150,39 @@ def of_log(
     import pyarrow as pa
 
     frames = Frames(spark)
-    settled = _Settle(frames, short)
-    if here is not None:
-        frames.held |= divided(here)
-    else:
-        assert facts is not None
-        frames["records"] = view(spark, _RECORDS, {"facts": facts})
-        if files is None:
-            settled("facts", view(spark, _FACTS, {"facts": facts}))
+    if files is not None and here is None:
+        frames.sifted = sifting.sifted(spark, files)
+    frames.few = short or (frames.sifted is not None and sifting.size(frames.sifted) <= FEW)
+    with Compiling(spark, few=frames.few) as how:
+        settled = _Settle(frames, short)
+        if here is not None:
+            frames.held |= divided(here)
         else:
-            frames.sifted = sifting.sifted(spark, files)
-            settled("facts", sifting.facts_of(frames.sifted.frame, files))
-        frames["bad_records"] = view(spark, _BAD, frames)
-    if isinstance(faults, pa.Table):
-        frames.held["faults"] = faults
-    else:
-        frames["faults"] = faults
-    by_oracles = engine == "python" or (engine == "auto" and short)
-    if here is not None and by_oracles:
-        _here(frames, here, allowed, settled)
-        return frames
-    for name, query in _BY_QUERIES.items():
-        if name in _ASKED_ONCE:
-            frames[name] = query(frames, allowed)
+            assert facts is not None
+            frames["records"] = view(spark, _RECORDS, {"facts": facts})
+            if files is None or frames.sifted is None:
+                settled("facts", view(spark, _FACTS, {"facts": facts}))
+            else:
+                settled("facts", sifting.facts_of(frames.sifted.frame, files))
+            frames["bad_records"] = view(spark, _BAD, frames)
+        if isinstance(faults, pa.Table):
+            frames.held["faults"] = faults
         else:
-            settled(name, query(frames, allowed))
-    if by_oracles:
-        _ruled(frames, plainly(frames.lists(INPUTS), allowed))
-    else:
-        sifted = None if frames.sifted is None else frames.sifted.frame
-        by_sql.ask(spark, frames, frames.held.get("records"), sifted, allowed, settled)
+            frames["faults"] = faults
+        by_oracles = engine == "python" or (engine == "auto" and short)
+        if here is not None and by_oracles:
+            _here(frames, here, allowed, settled)
+            return frames
+        for name, query in _BY_QUERIES.items():
+            if name in _ASKED_ONCE:
+                frames[name] = query(frames, allowed)
+            else:
+                settled(name, query(frames, allowed))
+        if by_oracles:
+            _ruled(frames, plainly(frames.lists(INPUTS), allowed))
+        else:
+            sifted = None if frames.sifted is None else frames.sifted.frame
+            by_sql.ask(spark, frames, frames.held.get("records"), sifted, allowed, settled, how)
     return frames
 
 
@@ -185,7 +190,7 @@ def _here(frames: Frames, here: pa.Table, allowed: Allowed, settled: _Settle) ->
     """All rows in plain Python; the frames by Spark, as they are asked for."""
 
     def made(name: str, query: Callable[[Frames, Allowed], DataFrame]) -> DataFrame:
-        with interpreted(frames.spark, short=True):
+        with Compiling(frames.spark, few=True):
             return settled(name, query(frames, allowed))
 
     rows = plain_tables(here, frames.lists(["faults"])["faults"], allowed)
@@ -282,32 +287,6 @@ def ordered(table: pa.Table) -> pa.Table:
 def sums(frames: Frames, *, short: bool) -> Sums:
     """The sums over all rows, by what they are about and by group."""
     return plain_sums(frames.lists(SUMMED)) if short else asked_sums(frames)
-
-
-@contextmanager
-def interpreted(spark: SparkSession, *, short: bool) -> Iterator[None]:
-    """Without compiling each query to Java, and in one partition: a few thousand rows (`short`) take less time than the
-    compiler. Only in a session that was started here: a caller's settings are the caller's.
-
-    For the sink's rows it pays: a million of them take four times as long without.
-    """
-    if not (short and started_here(spark)):
-        yield
-        return
-    wanted = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-    }
-    before: dict[str, Any] = {key: spark.conf.get(key, None) for key in wanted}
-    try:
-        for key, value in wanted.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 class _Settle:

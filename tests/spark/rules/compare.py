@@ -22,6 +22,7 @@ from histories import key, table_of
 from tests.spark.rules.mutants import MUTANTS, VIEWS, Weakened
 
 from pares.spark import tables
+from pares.spark.host.compiling import Compiling
 from pares.spark.plain.tables import of_log
 from pares.spark.rules import beliefs, log, waiting
 from pares.spark.rules.base import KNOWN_FAULTS, Allowed, by, text, view
@@ -129,7 +130,7 @@ def judge(
         sql = hinted(text(f"queries/{mutant.rule}"))
         assert mutant.what in sql, mutant
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
-    with tables.interpreted(spark, short=True):
+    with Compiling(spark, few=True):
         frames = tables.of_log(spark, held, struck, allowed, short=True, engine="spark", files=files)
         by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *COMPARED, "known")}
         inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}

@@ -22,12 +22,14 @@ from pares.spark import tables
 from pares.spark.facts.base import SCHEMA as SCHEMA_OF_FACTS
 from pares.spark.facts.base import arrow_schema, batches
 from pares.spark.facts.claims import history
+from pares.spark.host import compiling
+from pares.spark.host.compiling import Compiling
 from pares.spark.rules import sifting
 from pares.spark.rules.runs import of_table, runs
 from pares.spark.rules.sifting import Files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pc: Any = import_module("pyarrow.compute")
 Row = dict[str, Any]
@@ -201,3 +203,51 @@ def test_out_of_files_the_same_is_said(spark: SparkSession, tmp_path: Path, monk
     assert of_one.differences() == []
     mine = [row for row in said.by_sql["violations"] if row["g"] == "h0003"]
     assert sorted(map(key, of_one.by_sql["violations"])) == sorted(map(key, mine)) != []
+
+
+_COMPILES = "spark.sql.codegen.wholeStage"
+
+
+@pytest.mark.spark
+def test_few_rows_are_gone_through_without_the_compiler(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of however long a log; but where all records are looked at, and where the rows are many, queries are compiled. Afterwards
+    the session is as before, and the same is said."""
+    table, path = table_of(range(12)), str(tmp_path / "facts.parquet")
+    pq.write_table(table, path)
+    none = spark.createDataFrame([], "at_ms bigint, member string, fault string")
+    before = spark.conf.get(_COMPILES)
+    seen = set[str | None]()
+
+    def settled(frame: DataFrame) -> DataFrame:
+        seen.add(spark.conf.get(_COMPILES))
+        return frame.localCheckpoint(eager=True)
+
+    def asked(few: int) -> tuple[set[str | None], list[Any]]:
+        monkeypatch.setattr(tables, "FEW", few)
+        monkeypatch.setattr(tables, "settled", settled)
+        seen.clear()
+        frames = tables.of_log(
+            spark, spark.read.parquet(path), none, ALLOWED, short=False, engine="spark", files=Files([path])
+        )
+        assert frames.few is (few > 0)
+        assert spark.conf.get(_COMPILES) == before
+        return {*seen}, sorted(key(row) for row in frames["violations"].toArrow().to_pylist())
+
+    (of_few, said), (of_many, the_same) = asked(10**6), asked(0)
+    assert of_few == {"false", before}
+    assert of_many == {before}
+    assert said == the_same != []
+
+
+@pytest.mark.spark
+def test_the_settings_of_a_session_that_was_not_started_here_stay(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "started_here", lambda _: False)
+    before = spark.conf.get(_COMPILES)
+    with Compiling(spark, few=True) as how:
+        assert spark.conf.get(_COMPILES) == before
+        with how.many():
+            assert spark.conf.get(_COMPILES) == before

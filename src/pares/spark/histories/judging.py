@@ -109,17 +109,8 @@ class Judging:
     def _frames(self) -> tables.Frames:
         short = self.here is not None
         facts, none = None if short else self.facts, rows.faults_of(self._spark, None)
-        with tables.interpreted(self._spark, short=short):
-            return tables.of_log(
-                self._spark,
-                facts,
-                none,
-                self._allowed,
-                short=short,
-                engine="auto",
-                here=self.here,
-                files=self.files,
-            )
+        given: Any = {"engine": "auto", "here": self.here, "files": self.files}
+        return tables.of_log(self._spark, facts, none, self._allowed, short=short, **given)
 
     @cached_property
     def _shown(self) -> tables.Frames:

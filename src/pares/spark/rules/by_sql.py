@@ -8,6 +8,7 @@ else names. Whatever has to be sorted is only what those runs show to be out of 
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pares.spark.facts.base import arrow_schema
@@ -20,6 +21,8 @@ from pares.spark.session import frame_of
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from pares.spark.host.compiling import Compiling
 
 Settle: TypeAlias = "Callable[[str, DataFrame], DataFrame]"
 """Works out the rows of a frame, and puts it under that name among the frames; returns it."""
@@ -50,6 +53,7 @@ def ask(
     sifted: DataFrame | None,
     allowed: Allowed,
     settled: Settle,
+    how: Compiling,
 ) -> None:
     """Makes `violations`, `anomalies`, `waits`, and what they stand on, of `records`, `facts` and the tables of intervals;
     `here`: the rows of the first, if they are; `sifted`: what was sifted of them (`sifting`), if their files are known."""
@@ -61,11 +65,14 @@ def ask(
 
     def made(name: str, of: str | None = None, *, asked: int = 1) -> DataFrame:
         """The view's frame. `asked`: how many records or members it looks up among all records."""
-        but = {} if asked else {"records": nothing}
-        return settled(
-            of or name.rpartition("/")[2],
-            view(spark, hinted(text(f"views/{name}"), **hints), frames, **literals, **but),
-        )
+        sql, of = hinted(text(f"views/{name}"), **hints), of or name.rpartition("/")[2]
+        if not asked:
+            return settled(of, view(spark, sql, frames, **literals, records=nothing))
+        with through_all("{records}" in sql):
+            return settled(of, view(spark, sql, frames, **literals))
+
+    def through_all(records: bool) -> AbstractContextManager[None]:
+        return how.many() if records and sifted is not None else nullcontext()
 
     if sifted is not None:
         frames["words"] = sifting.words_of(sifted, frames["records"].columns)
@@ -93,7 +100,8 @@ def ask(
     settled("counting", view(spark, COUNTING, frames))
     if not sizes["dead that spoke"]:
         present.discard("obituary")
-    settled("violations", violations(spark, frames, allowed, present, hints))
+    with through_all("obituary" in present):
+        settled("violations", violations(spark, frames, allowed, present, hints))
     again = made("numbers", asked=sizes["uneven series"]).where("again").count()
     hints["few_doubtful"] = if_few(again, "d")
     made("twins", asked=again)

@@ -5,6 +5,7 @@ Tasks read the files themselves, column by column. [through the JVM to a worker,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -55,6 +56,13 @@ def sifted(spark: SparkSession, files: Files) -> Kept:
         return _sift(pieces[at], group) if pieces else iter(())
 
     return kept(spark, max(1, len(pieces)), sift, _COLUMNS)
+
+
+def size(sifted: Kept) -> float:
+    """How many rows it has, if they are in files; else there is no saying."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(path).num_rows for path in sifted.files) if sifted.files is not None else math.inf
 
 
 def facts_of(frame: DataFrame, files: Files) -> DataFrame:
