@@ -37,6 +37,7 @@ def test_a_server_gives_what_a_session_gives(tmp_path: Path, spark: SparkSession
         read = spark.read.format("pares").option("url", url).option("table", table).option("groups", "g").load()
         assert told[table] == sorted(map(repr, read.toArrow().to_pylist()))
     here = audit(url, "g", spark=spark, engine="spark")
+    assert here.engine == "spark"
     assert here.exit_code != 0, "what is planted is found"
     assert told["promises"] == [repr(promise) for promise in here.promises]
     assert told["exit code"] == here.exit_code

@@ -52,6 +52,7 @@ def test_spark_is_asked_nothing_of_a_short_log_until_its_frames_are(spark: Spark
     before = set(jobs())
     result = audit(url, "g", faults=[(1, "a", "crash")], spark=spark)
     assert set(jobs()) == before
+    assert result.engine == result.to_json()["engine"] == "python"
     for name, table in result.tables.items():
         assert result.frames[name].count() == table.num_rows, name
     assert set(jobs()) - before, "Spark forgets its oldest jobs, so the others need not be there any more"

@@ -151,7 +151,7 @@ def audit(
         result = kept(start(memory, master, given, silent=json), history).audit(group, writes, faults)
         if out is not None:
             result.write(out)
-        _end(result, out, verdicts, "spark", json=json)
+        _end(result, out, verdicts, json=json)
     by_spark = _by_spark(engine, alone=not (also or all_groups or writes or faults))
     if by_spark:
         spark = start(memory, master, given, silent=json)
@@ -166,7 +166,7 @@ def audit(
         if not json:
             say("judged in plain Python, without Spark: every table and every rule, of up to 100,000 records")
         result = run(url, group, out=out, clock_error_ms=clock_error, engine="python")
-    _end(result, out, verdicts, "spark" if by_spark else "python", json=json)
+    _end(result, out, verdicts, json=json)
 
 
 def _follow(asked: Asked, engine: str, memory: str | None, master: str | None, conf: list[str]) -> NoReturn:
@@ -179,13 +179,13 @@ def _follow(asked: Asked, engine: str, memory: str | None, master: str | None, c
     raise typer.Exit(follow_log(asked, spark))
 
 
-def _end(result: AuditResult, out: Path | None, verdicts: list[str], judge: str, *, json: bool) -> NoReturn:
+def _end(result: AuditResult, out: Path | None, verdicts: list[str], *, json: bool) -> NoReturn:
     from pares.spark.session import end_in_haste
 
     if out is not None:
         _report(result, out / "report.html")
     if json:
-        print_json({**result.to_json(), "exit_code": result.code(verdicts), "engine": judge})
+        print_json({**result.to_json(), "exit_code": result.code(verdicts)})
     else:
         _show(result, out)
     end_in_haste()

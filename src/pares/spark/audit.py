@@ -306,7 +306,8 @@ def judged(
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
         own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
-        result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole)
+        by: Literal["spark", "python"] = "python" if frames.by_oracles else "spark"
+        result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole, engine=by)
         if isinstance(group, str):
             with Compiling(spark, few=frames.few) as how:
                 result = replace(result, picture=_picture(result, frames, shown.held, how))
@@ -359,7 +360,7 @@ def _plainly(
     of_tables = {name: held[name].to_pylist() for name in pictures.TABLES}
     records = [row for row in rows["records"] if row["g"] == group]
     picture = pictures.of_rows(of_tables, summary["from_ms"], summary["to_ms"], lambda _: records)
-    return AuditResult(group, ledger, held, summary, verdict.judge(case), picture=picture)
+    return AuditResult(group, ledger, held, summary, verdict.judge(case), engine="python", picture=picture)
 
 
 def _near(frames: Frames, group: str, how: Compiling, *, short: bool) -> Near:

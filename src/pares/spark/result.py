@@ -42,6 +42,8 @@ class AuditResult:
     """The same, whole; none in a result that was put together without Spark."""
     picture: Picture | None = None
     """What the report draws, of all rows; of an audit of one group."""
+    engine: Literal["spark", "python"] = "spark"
+    """By what the rules were answered: by queries, or in plain Python, as in a short log they are by default."""
     _rows: dict[str, list[Row]] = field(default_factory=dict[str, list[Row]], repr=False, compare=False)
 
     @property
@@ -115,6 +117,7 @@ class AuditResult:
             "cut_off": self.cut_off,
             "promises": [promise._asdict() for promise in self.promises],
             "exit_code": self.exit_code,
+            "engine": self.engine,
         }
 
 

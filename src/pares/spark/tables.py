@@ -73,6 +73,8 @@ class Frames(MutableMapping[str, "DataFrame"]):
         self._later: Mapping[str, Callable[[], DataFrame]] = {}
         self.sifted: Kept | None = None
         """All but beats, and runs, of a log whose facts are in files."""
+        self.by_oracles = False
+        """Whether the rules are answered in plain Python."""
         self.few = False
         """Whether the tables are made of few rows, however many records there are: see `host.compiling`."""
 
@@ -169,7 +171,7 @@ def of_log(
             frames.held["faults"] = faults
         else:
             frames["faults"] = faults
-        by_oracles = engine == "python" or (engine == "auto" and short)
+        by_oracles = frames.by_oracles = engine == "python" or (engine == "auto" and short)
         if here is not None and by_oracles:
             _here(frames, here, allowed, settled)
             return frames
