@@ -7,15 +7,15 @@ folded at once. One of its rows is the state (`STATE`), for the driver, which jo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from pares.ledger.address import shown
 from pares.ledger.base import Log
-from pares.spark.facts.base import SCHEMA, Fact
+from pares.spark.facts.base import SCHEMA, EntryLike, Fact
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
@@ -28,6 +28,12 @@ from pares.spark.source.ranges import Look, raise_for, replaced
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+
+EACH: Final = 25
+"""Entries that are fed at once for each group, more or less."""
+MOST: Final = 50_000
+"""Entries that are fed at once. [all that a task has, of ten thousand groups]"""
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -60,13 +66,26 @@ def perform(task: Task) -> Iterator[pa.RecordBatch]:
         if seen != task.identity:
             raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))
         fold, rows = begun(task, log), Rows(task.part)
-        for entries in entries_of(log, task.partition, task.low, task.high):
+        for entries in portions(entries_of(log, task.partition, task.low, task.high), fold):
             for group, facts in fold.feed(entries, rows):
                 if group is not None or not task.state:
                     rows.add(group, facts)
             yield from rows.batches()
         rows.add(None, [Fact(STATE, payload=freeze(fold))])
         yield from rows.batches(least=1)
+
+
+def portions(reads: Iterable[Sequence[EntryLike]], fold: Partition) -> Iterator[list[EntryLike]]:
+    """The same entries, in portions of some dozens for each group that the fold has met. [to feed a group's fold five records
+    costs half as much as to feed it fifty]"""
+    waiting: list[EntryLike] = []
+    for entries in reads:
+        waiting += entries
+        if len(waiting) >= min(EACH * len(fold.folds), MOST):
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
 
 
 def begun(task: Task, log: Log) -> Partition:
@@ -78,7 +97,7 @@ def begun(task: Task, log: Log) -> Partition:
             task.group, task.partition, task.origin, claims=task.claims, error_ms=task.error_ms, bus=task.bus
         )
     part = Range(task.group, task.partition, task.since, origin=task.origin, claims=task.claims, error_ms=task.error_ms)
-    for entries in entries_of(log, task.partition, task.since, task.low):
+    for entries in portions(entries_of(log, task.partition, task.since, task.low), part):
         part.lead_in(entries)
     part.cut()
     return part
