@@ -50,6 +50,7 @@ def cases(of: Options) -> dict[str, Callable[[], Iterator[Row]]]:
         "start": lambda: commands.start(say, of.memory, of.rounds),
         "ledger": lambda: audits.from_a_ledger(say, of.records, of.memory),
         "decade": lambda: audits.decade(say, of.records, of.memory),
+        "tasks": lambda: audits.in_tasks(say, of.records),
         "groups": lambda: audits.groups(say, of.records, of.memory),
         "terms": lambda: commands.terms(say, of.records, of.memory),
         "rules": lambda: audits.over_a_history(say, of.records, of.memory),

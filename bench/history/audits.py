@@ -11,7 +11,10 @@ from typing import Any, Final
 
 from bench.cases import Row
 from bench.history.logs import GROUP, written
+from pares.ledger.base import Ledger
 from pares.spark.audit import audit, audit_all, load
+from pares.spark.facts.cuts import Cut, cuts
+from pares.spark.facts.tasks import Task, perform
 from pares.spark.histories import history
 from pares.spark.histories.updating import SMALL
 from pares.spark.session import session
@@ -24,6 +27,9 @@ UPDATED: Final = 10_000
 GROUPS: Final = 1000
 BY_GROUPS: Final = 1.3
 """Times the cost of one group."""
+TASKS: Final = 16
+EFFICIENCY: Final = 0.8
+IN_TASKS: Final = 4_000_000
 A_DECADE: Final = 1.15
 LEAST: Final = 1_000_000
 BOTH: Final = """
@@ -143,6 +149,42 @@ def decade(say: Say, records: int, memory: str) -> Iterator[Row]:
         else:
             yield Row(f"audit of {size} records", figures)
         before, size = each, size * 10
+
+
+def in_tasks(say: Say, records: int) -> Iterator[Row]:
+    """What the processor does for the fold of one log as one range and as many: of each task by itself, in this process, so
+    that it is not the machine's cores that are measured."""
+    records = min(records, IN_TASKS)
+    with tempfile.TemporaryDirectory(prefix="bench-tasks-") as folder:
+        url = f"sqlite:///{folder}/log.db"
+        with closing(written(url, records, say)) as writer:
+            log, end = writer.ledger, writer.ledger.end()
+            whole = 0.0
+            _by_itself(log, Cut(0, 0), min(end, UPDATED))  # what is loaded once
+            for many in (1, TASKS):
+                places = [Cut(0, 0), *(cuts(log, 0, 0, end, many) if many > 1 else ())]
+                ends = [*(place.at for place in places[1:]), end]
+                say(f"folds {records} records in {len(places)} ranges")
+                took = sum(_by_itself(log, place, high) for place, high in zip(places, ends, strict=True))
+                whole = whole or took
+                what = f"fold of {records} records in {len(places)} tasks, their processor"
+                figures = f"{took:.1f} s, {1e6 * took / records:.2f} us a record"
+                if many == 1:
+                    yield Row(what, figures)
+                else:
+                    met = whole / took >= EFFICIENCY if len(places) == TASKS else None
+                    yield Row(what, f"{figures}: efficiency {whole / took:.2f}", f">= {EFFICIENCY:g}", met)
+
+
+def _by_itself(log: Ledger, place: Cut, high: int) -> float:
+    task = Task(
+        part=0, url=log.url, client={}, identity=log.identity(), partition=0, origin=0, since=place.since, low=place.at,
+        high=high, group=GROUP, claims=True, error_ms=0, bus=False,
+    )  # fmt: skip
+    began = time.process_time()
+    for _ in perform(task):
+        pass
+    return time.process_time() - began
 
 
 def _kept(folder: Path, records: int, say: Say, memory: str) -> tuple[Any, Any]:
