@@ -56,7 +56,6 @@ class _Follower:
         """(seconds, MB), of the process and of its JVM."""
         command = [sys.executable, "-m", "pares", "audit", "--follow", "--json", "--engine", engine, "--ledger", url]
         command += ["--group", GROUP, "--checkpoint", str(checkpoint)]
-        self._jvm: int | None = None
         self.process = subprocess.Popen(
             command + (["--memory", memory] if engine == "spark" else []), stdout=subprocess.PIPE, text=True
         )
@@ -72,8 +71,7 @@ class _Follower:
         self.thread.join(10)
 
     def look(self, past: float) -> None:
-        self._jvm = self._jvm or jvm_of(self.process.pid)
-        for name, pid in (("", self.process.pid), (" of the JVM", self._jvm)):
+        for name, pid in (("", self.process.pid), (" of the JVM", jvm_of(self.process.pid))):
             if (mb := memory_of(pid)) is not None:
                 self.looks[name].append((past, mb))
 

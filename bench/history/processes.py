@@ -23,12 +23,14 @@ def descendants(pid: int) -> list[int]:
 
 
 def jvm_of(pid: int) -> int | None:
-    """The JVM that the process has started; None if there is none."""
+    """The largest of the JVMs that the process has started; None if there is none. [the first one is there for a moment, to put
+    the command of the other one together]"""
+    found: list[int] = []
     for child in descendants(pid):
         with suppress(OSError):
             if Path(f"/proc/{child}/comm").read_text().strip() == "java":
-                return child
-    return None
+                found.append(child)
+    return max(found, key=lambda child: memory(child) or 0.0, default=None)
 
 
 def memory(pid: int | None) -> float | None:
@@ -55,8 +57,6 @@ class Peak:
         self._thread.join()
 
     def _look(self) -> None:
-        jvm: int | None = None
         while not self._over.wait(LOOK_S):
-            jvm = jvm if jvm is not None else jvm_of(self._pid)
             self.driver = max(self.driver, memory(self._pid) or 0.0)
-            self.jvm = max(self.jvm, memory(jvm) or 0.0)
+            self.jvm = max(self.jvm, memory(jvm_of(self._pid)) or 0.0)

@@ -100,6 +100,25 @@ def test_what_was_not_measured_again_stays(tmp_path: Path) -> None:
     assert all(f"*{name}*" in document for name in cases(Options())), "each case is told of"
 
 
+def test_of_several_jvms_the_largest_counts(tmp_path: Path) -> None:
+    """The first one that a start of Spark has is gone in a moment."""
+    fake = tmp_path / "java"
+    fake.symlink_to(Path(sys.executable).resolve())
+    small, large = "import time; time.sleep(60)", "held = bytearray(64 * 2**20); import time; time.sleep(60)"
+    code = "import subprocess, sys; both = [subprocess.Popen([sys.argv[1], '-S', '-c', one]) for one in sys.argv[2:]]; "
+    code += "print(*(one.pid for one in both), flush=True); sys.stdin.read(); [one.kill() for one in both]"
+    command = [sys.executable, "-c", code, str(fake), small, large]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        for _ in range(600):
+            if jvm_of(process.pid) == pids[1] and (memory(pids[1]) or 0) > 64:
+                break
+            time.sleep(0.05)
+        assert jvm_of(process.pid) == pids[1]
+        process.communicate("")
+
+
 def test_memory_is_of_the_process_and_of_its_jvm(tmp_path: Path) -> None:
     fake = tmp_path / "java"
     fake.symlink_to("/bin/sleep")
