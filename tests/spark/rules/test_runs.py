@@ -251,3 +251,18 @@ def test_the_settings_of_a_session_that_was_not_started_here_stay(
         assert spark.conf.get(_COMPILES) == before
         with how.many():
             assert spark.conf.get(_COMPILES) == before
+
+
+@pytest.mark.spark
+def test_the_last_of_several_audits_puts_the_settings_back(spark: SparkSession) -> None:
+    """Threads may audit at once in one session, and end in any order."""
+    before = spark.conf.get(_COMPILES)
+    one, two = Compiling(spark, few=True), Compiling(spark, few=True)
+    one.__enter__()
+    two.__enter__()
+    with one.many():
+        assert spark.conf.get(_COMPILES) == before
+    one.__exit__()
+    assert spark.conf.get(_COMPILES) == "false"
+    two.__exit__()
+    assert spark.conf.get(_COMPILES) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,13 @@ _INTERPRETED: Final = {
 }
 
 
+_lock: Final = threading.Lock()
+_within: Final = list["Compiling"]()
+"""Those that have set something now: threads may audit at once in the one session that was started here."""
+_before: Final = dict[str, str | None]()
+"""What was set before the first of them came."""
+
+
 class Compiling:
     """For the queries of a `with` block: of few rows none is compiled, and each is done in one partition. Only in a session
     that was started here: a caller's settings are the caller's.
@@ -32,20 +40,30 @@ class Compiling:
     def __init__(self, spark: SparkSession, *, few: bool) -> None:
         self._spark = spark
         self._settings: Mapping[str, str] = _INTERPRETED if few and started_here(spark) else {}
-        self._before: dict[str, str | None] = {}
 
     def __enter__(self) -> Compiling:
-        self._before = {key: self._spark.conf.get(key, None) for key in self._settings}
-        self._set(self._settings)
+        if self._settings:
+            with _lock:
+                if not _within:
+                    _before.update({key: self._spark.conf.get(key, None) for key in self._settings})
+                _within.append(self)
+                self._set(self._settings)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._set(self._before)
+        if self._settings:
+            with _lock:
+                _within.remove(self)
+                if not _within:
+                    self._set(_before)
 
     @contextmanager
     def many(self) -> Iterator[None]:
         """For those among them that go through many rows all the same."""
-        self._set(self._before)
+        if not self._settings:
+            yield
+            return
+        self._set(_before)
         try:
             yield
         finally:
