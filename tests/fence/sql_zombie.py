@@ -21,7 +21,7 @@ import pares
 from pares.fence import SqlFence, Stale
 
 
-def freeze_once(where: str, here: str) -> None:
+def wait_once(where: str, here: str) -> None:
     if where == here:
         print("freezes", flush=True)
         sys.stdin.readline()
@@ -37,13 +37,13 @@ def main() -> None:
             wrote = 0
             while term:
                 if wrote == 5:
-                    freeze_once(where, "between")
+                    wait_once(where, "between")
                 try:
                     with connection.transaction():
                         fence.check(connection, term)
                         connection.execute("INSERT INTO work (token) VALUES (%s)", (term.token,))
                         if wrote == 5:
-                            freeze_once(where, "inside")
+                            wait_once(where, "inside")
                 except Stale as stale:
                     print("stale", stale.token, stale.seen, flush=True)
                     return

@@ -76,8 +76,8 @@ def perform(task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def portions(reads: Iterable[Sequence[EntryLike]], fold: Partition) -> Iterator[list[EntryLike]]:
-    """The same entries, in portions of some dozens for each group that the fold has met. [to feed a group's fold five records
-    costs half as much as to feed it fifty]"""
+    """The same entries, in portions of some dozens for each group that the fold has met. [of a group's fold that is
+    fed five at once each record costs a third more]"""
     waiting: list[EntryLike] = []
     for entries in reads:
         waiting += entries

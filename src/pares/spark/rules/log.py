@@ -218,7 +218,7 @@ class _Opinion:
     def _kept(self) -> None:
         """Terms that go on past a record that ends them."""
         named, gone = dict[tuple[Any, ...], list[Row]](), dict[str, list[Row]]()
-        for row in sorted(self._at.values(), key=lambda row: row["offset"]):
+        for row in sorted(self._at.values(), key=_offset):
             if row["cause"] in ("release", "transfer"):
                 named.setdefault((row["member"], row["role"], row["seat"], row["token"]), []).append(row)
             elif row["cause"] in ("leave", "obituary"):
