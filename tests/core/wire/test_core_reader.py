@@ -10,6 +10,7 @@ from core_feed import Feed, busy, last_place, snapshot
 from core_histories import Author, histories, narrow_window
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from pares.core.wire import records as R
 from pares.core.wire.reader import KEPT_PLACES, NO_PLACE, Reader, State
@@ -348,3 +349,23 @@ def test_r15_marks_of_beats_count_as_in_the_plain_fold_also_those_of_terms_that_
     assert reader.world.seats["A", 0].mark == 9
     assert reader.world.dump() == plain.world.dump()
     assert reader.world.digest() == plain.world.digest()
+
+
+@given(histories(least=20, most=120), st.integers(1, 30))
+def test_what_was_decoded_already_is_folded_as_if_it_were_not(author: Author, size: int) -> None:
+    entries = [entry for entry in author.paper.entries if isinstance(_decoded(entry[2]), Struct)]
+    plain, told = Reader(GROUP), Reader(GROUP)
+    for reader in (plain, told):
+        reader.attach(0, 0)
+    for at in range(0, len(entries), size):
+        part = entries[at : at + size]
+        assert plain.feed(part) == told.feed(part, [R.decode(entry[2]) for entry in part])
+    assert (plain.world.dump(), plain.uncounted, plain.places) == (told.world.dump(), told.uncounted, told.places)
+    assert (plain.position, plain.anchor, plain.bad) == (told.position, told.anchor, told.bad)
+
+
+def _decoded(payload: bytes) -> object:
+    try:
+        return R.decode(payload)
+    except R.BadRecord:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -55,6 +56,15 @@ def test_a_task_tells_what_a_reading_here_tells(made: Callable[[Path], str], tmp
     told += [{"g": group, **fact._asdict()} for group, fact in ends]
     here = Reading(None, url, 0, {}).rows("g", induced=True, error_ms=0, most=100_000).to_pylist()
     assert sorted(map(repr, told)) == sorted(map(repr, here))
+
+
+def test_a_task_that_is_over_leaves_the_collector_as_it_was(tmp_path: Path) -> None:
+    usual = gc.get_threshold()
+    rows = perform(planned(claims(tmp_path)))
+    next(rows)
+    assert gc.get_threshold()[0] > usual[0]
+    rows.close()  # type: ignore[attr-defined]
+    assert gc.get_threshold() == usual
 
 
 def test_portions_grow_with_the_groups_and_lose_nothing() -> None:

@@ -104,7 +104,7 @@ class Digests:
 
     def _still(self, world: Tables) -> None:
         hashes = self._hashes
-        for key in sorted(self.dirty, key=repr) if self.lasting else self.dirty:
+        for key in sorted(self.dirty) if self.lasting else self.dirty:
             part = getattr(world, key[0]).get(key[1])
             fresh = 0 if part is None else (lasting_hash_of if self.lasting else hash_of)(key, part)
             self._sum += fresh - hashes.pop(key, 0)

@@ -18,7 +18,7 @@ record that can't be read is counted and shown, and stops nobody (R11).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -27,6 +27,7 @@ from msgspec import Struct
 from pares.core.wire import fold as _fold
 from pares.core.wire import records
 from pares.core.wire.changes import Change
+from pares.core.wire.said import EntryLike, Illegible, Said, said
 from pares.core.wire.snapshots import Parts, Taken, Whole, begin_at
 from pares.core.wire.tidy import tidy
 from pares.core.wire.world import World
@@ -48,8 +49,6 @@ KEEP: Final = frozenset(
     )
 )
 """Kinds that change neither who is in the world, nor its base, nor where its next place is, unless by their version."""
-
-EntryLike = tuple[int, int, bytes]
 
 
 class State(Enum):
@@ -232,8 +231,9 @@ class Reader:
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def feed(self, entries: Iterable[EntryLike]) -> list[Change]:
-        """Takes the entries that follow `position`, in order. Returns what they changed in the world."""
+    def feed(self, entries: Iterable[EntryLike], known: Sequence[Said] | None = None) -> list[Change]:
+        """Takes the entries that follow `position`, in order. Returns what they changed in the world. `known`: what they say,
+        if that was decoded already."""
         changes: list[Change] = []
         entries = entries if isinstance(entries, list) else list(entries)
         if entries and entries[0][0] < self.position:
@@ -242,7 +242,7 @@ class Reader:
         self.mine, self.unknown = [], []
         if self.state is State.FOLDING:
             if entries:
-                self._fold(entries, changes)
+                self._fold(entries, said(entries) if known is None else known, changes)
             self._check_entry()
         elif self.state is State.SEARCHING:
             for offset, _, payload in entries:
@@ -253,22 +253,16 @@ class Reader:
             self._searched()
         return changes
 
-    def _fold(self, entries: Iterable[EntryLike], changes: list[Change]) -> None:
-        world, group, member, beat, most = self.world, self.group, self.member, records.Beat, records.MAX_RECORD
-        decode_quickly, fold = records.decode_fast, _fold.fold
+    def _fold(self, entries: Sequence[EntryLike], known: Sequence[Said], changes: list[Change]) -> None:
+        world, group, member, beat, fold = self.world, self.group, self.member, records.Beat, _fold.fold
         members, base, newest, me, due = world.quick_view(member)
         offset, payload = -1, b""
         count, last = world.count, world.last
         told: list[records.Beat] = []
-        for offset, _, payload in entries:
-            try:
-                record = decode_quickly(payload) if len(payload) <= most else records.decode(payload)
-            except Exception:
-                try:
-                    record = records.decode(payload)
-                except records.BadRecord as bad:
-                    self._note_bad(offset, bad.reason, payload)
-                    continue
+        for (offset, _, payload), record in zip(entries, known, strict=True):
+            if type(record) is Illegible:
+                self._note_bad(offset, record.reason, payload)
+                continue
             if record.g != group:
                 continue
             if type(record) is beat and record.b == base and record.v <= newest:
@@ -384,7 +378,8 @@ class Reader:
                 continue
             if type(record) is records.Genesis and self._begins(record):
                 self.state, self.world = State.FOLDING, World(lasting=self.lasting)
-                self._fold([(offset, timestamp, payload), *entries], changes)
+                rest = [(offset, timestamp, payload), *entries]
+                self._fold(rest, said(rest), changes)
                 return
             self.last_seen, self.newest_base = offset, record.b
             self._greatest_base = max(self._greatest_base, record.b)

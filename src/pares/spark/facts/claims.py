@@ -180,10 +180,7 @@ class History(Telling):
         """What was folded by itself on the way in."""
         state = self.reader.world.members.get(record.m)
         counted = self.reader.world.last == entry[0] or (state is not None and state.offset == entry[0])
-        if self._top is None or entry[1] > self._top:
-            self._top = entry[1]
-        elif entry[1] < self._top:
-            self._back(entry, self._top)
+        self._stamped([entry])
         self._facts.append(raw(*entry, record, counted))
         if isinstance(record, Did):
             self._did(entry, record, counted)
@@ -229,27 +226,30 @@ class History(Telling):
         self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None = None
     ) -> None:
         """Beats change no seat, so a run of them is fed at once; every other record by itself, to know who did what."""
-        reader, begin = self.reader, 0
-        top = -1 if self._top is None else self._top
-        for at, (entry, record) in enumerate(zip(entries, records, strict=True)):
-            if entry[1] > top:
-                top = entry[1]
-            elif entry[1] < top:
-                self._back(entry, top)
-            if type(record) is Beat:
-                continue
+        if not entries:
+            return
+        stamps, begin = [entry[1] for entry in entries], 0
+        even = (self._top is None or self._top <= stamps[0]) and stamps == sorted(stamps)
+        others = [at for at, record in enumerate(records) if type(record) is not Beat]
+        for at in (*others, len(entries)):
+            if not even:
+                self._stamped(entries[begin : at + 1])
             self._fold_beats(entries[begin:at], records[begin:at], beats)
+            if at < len(entries):
+                self._fold_other(entries[at], records[at])
             begin = at + 1
-            before = reader.uncounted
-            self._note(reader.feed([entry]), entry[1], record.m)
-            counted = reader.uncounted == before
-            self._facts.append(raw(*entry, record, counted))
-            if isinstance(record, Did):
-                self._did(entry, record, counted)
-            if counted:
-                self._signs_of([entry], [record])
-        self._top = top if entries else self._top
-        self._fold_beats(entries[begin:], records[begin:], beats)
+        if even:
+            self._top = stamps[-1]
+
+    def _fold_other(self, entry: EntryLike, record: AnyRecord | Unknown) -> None:
+        before = self.reader.uncounted
+        self._note(self.reader.feed([entry], [record]), entry[1], record.m)
+        counted = self.reader.uncounted == before
+        self._facts.append(raw(*entry, record, counted))
+        if isinstance(record, Did):
+            self._did(entry, record, counted)
+        if counted:
+            self._signs_of([entry], [record])
 
     def _fold_beats(
         self, entries: Sequence[EntryLike], records: Sequence[AnyRecord | Unknown], beats: Beats | None
@@ -272,7 +272,7 @@ class History(Telling):
             numbers = {id: member.n for id, member in members.items()}
         else:
             numbers = {beat.m: members[beat.m].n for beat in records if beat.m in members}
-        self._note(reader.feed(entries), entries[-1][1])
+        self._note(reader.feed(entries, records), entries[-1][1])
         counts: list[bool | None] = [True] * len(entries)
         if reader.uncounted != before:
             for at, beat in enumerate(records):
@@ -292,6 +292,14 @@ class History(Telling):
             state = world.members.get(beat.m)
             if counted or (counted is None and state is not None and state.offset == entry[0]):
                 self._signs_of([entry], [beat])
+
+    def _stamped(self, entries: Sequence[EntryLike]) -> None:
+        """Notes the stamps that go back."""
+        for entry in entries:
+            if self._top is None or entry[1] > self._top:
+                self._top = entry[1]
+            elif entry[1] < self._top:
+                self._back(entry, self._top)
 
     def _did(self, entry: EntryLike, record: Did, counted: bool) -> None:
         """What a member says of its belief is evidence also where it doesn't count (it may have been declared dead, or live in

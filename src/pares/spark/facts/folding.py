@@ -9,10 +9,12 @@ bus.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Final, NamedTuple, Protocol
 
 from pares.core.wire.neli_records import KINDS
-from pares.core.wire.records import AnyRecord, BadRecord, Unknown, decode
+from pares.core.wire.records import AnyRecord, Unknown
+from pares.core.wire.said import Illegible, said
 from pares.spark.facts.allcall import CallHistory
 from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
@@ -79,20 +81,19 @@ class Partition:
         """The same, each with where the group begins in `entries`, in that order."""
         strays: list[Fact] = []
         shares: dict[str, tuple[list[EntryLike], list[AnyRecord | Unknown]]] = {}
-        last = self._next
-        for entry in entries:
-            offset, at_ms, payload = entry
+        last, entries = self._next, [*entries]
+        for entry, record in zip(entries, repeat(None) if self._bus else said(entries), strict=False):
+            offset = entry[0]
             if offset != last and last is not None and offset > last and self._holes < HOLES:
                 # Lawful in some ledgers, and good to know where records are missed.
                 self._holes += 1
-                strays.append(Fact("hole", last, at_ms, ref=offset))
+                strays.append(Fact("hole", last, entry[1], ref=offset))
             last = offset + 1
-            try:
-                record = None if self._bus else decode(payload)
-            except BadRecord as bad:
-                strays.append(Fact("bad", offset, at_ms, cause=bad.reason, payload=bytes(payload[:KEPT_PAYLOAD])))
+            if type(record) is Illegible:
+                payload = bytes(entry[2][:KEPT_PAYLOAD])
+                strays.append(Fact("bad", offset, entry[1], cause=record.reason, payload=payload))
                 continue
-            group = payload.partition(b"\n")[0].decode("utf-8", "backslashreplace") if record is None else record.g
+            group = record.g if record is not None else entry[2].partition(b"\n")[0].decode("utf-8", "backslashreplace")
             share = shares.get(group)
             if share is None:
                 if self._groups is not None and group not in self._groups:

@@ -21,7 +21,6 @@ ROWS: Final = 20_000
 """A batch goes out when there are so many rows."""
 PART: Final = "part"
 """The column that says which task a row is of."""
-_OF_BEATS: Final = ("g", "offset", "at_ms", "member", "n", "base", "due_ms", "counted", "hash", "bytes")
 
 
 class Beats(Protocol):
@@ -38,6 +37,33 @@ class Beats(Protocol):
         ...
 
 
+class _Beats:
+    """Beats that wait to be rows."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+        self.entries: list[EntryLike] = []
+        self.records: list[AnyRecord | Unknown] = []
+        self.counts: list[bool | None] = []
+
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """Those that are neither empty nor the same in all rows."""
+        offsets, stamps, payloads = zip(*self.entries, strict=True)
+        records = self.records
+        return {
+            "g": self.groups,
+            "offset": offsets,
+            "at_ms": stamps,
+            "member": [record.m for record in records],
+            "n": [record.n for record in records],
+            "base": [record.b for record in records],
+            "due_ms": [record.s for record in records],
+            "counted": self.counts,
+            "hash": [*map(zlib.crc32, payloads)],
+            "bytes": [*map(len, payloads)],
+        }
+
+
 class Rows:
     """The rows of one task, with the number of the task as a last column."""
 
@@ -45,7 +71,7 @@ class Rows:
         self._part = part
         self._groups: list[str | None] = []
         self._facts: list[Fact] = []
-        self._columns: dict[str, list[Any]] = {name: [] for name in _OF_BEATS}
+        self._beats = _Beats()
 
     def add(self, group: str | None, facts: Sequence[Fact]) -> None:
         self._groups += [group] * len(facts)
@@ -58,23 +84,17 @@ class Rows:
         records: Sequence[AnyRecord | Unknown],
         counts: Sequence[bool | None],
     ) -> None:
-        columns = self._columns
-        columns["g"] += [group] * len(entries)
-        columns["offset"] += [entry[0] for entry in entries]
-        columns["at_ms"] += [entry[1] for entry in entries]
-        columns["member"] += [record.m for record in records]
-        columns["n"] += [record.n for record in records]
-        columns["base"] += [record.b for record in records]
-        columns["due_ms"] += [record.s for record in records]
-        columns["counted"] += counts
-        columns["hash"] += [zlib.crc32(entry[2]) for entry in entries]
-        columns["bytes"] += [len(entry[2]) for entry in entries]
+        beats = self._beats
+        beats.groups += [group] * len(entries)
+        beats.entries += entries
+        beats.records += records
+        beats.counts += counts
 
     def batches(self, least: int = ROWS) -> Iterator[pa.RecordBatch]:
         """What there is, if there are so many rows of either sort."""
         if len(self._facts) >= least:
             yield self._of_facts()
-        if len(self._columns["g"]) >= least:
+        if len(self._beats.entries) >= least:
             yield self._of_beats()
 
     def _of_facts(self) -> pa.RecordBatch:
@@ -87,8 +107,8 @@ class Rows:
     def _of_beats(self) -> pa.RecordBatch:
         import pyarrow as pa
 
-        known, many = self._columns, len(self._columns["g"])
-        self._columns = {name: [] for name in _OF_BEATS}
+        beats, self._beats = self._beats, _Beats()
+        known, many = beats.columns(), len(beats.entries)
         same = {"kind": "record", "cause": "beat"}
         columns: list[Any] = []
         for of in arrow_schema():

@@ -20,6 +20,7 @@ from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Range
 from pares.spark.facts.rows import PART, Rows
+from pares.spark.host.garbage import seldom_collected
 from pares.spark.host.kept import Kept, kept
 from pares.spark.logs import entries_of, open_to_read
 from pares.spark.rules.sifting import STATE
@@ -61,7 +62,7 @@ class Task(Struct, frozen=True, kw_only=True):
 def perform(task: Task) -> Iterator[pa.RecordBatch]:
     """The facts of the range. Raises `LedgerRewound` if the URL leads to another log now, and `LedgerGap` if the range is
     gone."""
-    with open_to_read(task.url, task.client) as (log, _):
+    with open_to_read(task.url, task.client) as (log, _), seldom_collected():
         seen = log.identity()
         if seen != task.identity:
             raise_for(replaced(Look(shown(log.url), seen, {}), task.identity, task.partition, task.low))

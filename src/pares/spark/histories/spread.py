@@ -35,6 +35,7 @@ from pares.spark.histories.pieces import TABLES, Most, Piece, Writer, rows
 from pares.spark.histories.plans import Plan, Result
 from pares.spark.histories.portions import portion
 from pares.spark.histories.task import AGAIN, begun, ended, perform, same_log, still_there
+from pares.spark.host.garbage import seldom_collected
 from pares.spark.host.room import room
 from pares.spark.logs import open_to_read
 from pares.spark.reading import MOST_RANGES, PER_RANGE, as_raised
@@ -123,12 +124,13 @@ def _each(spark: SparkSession, orders: Sequence[Order]) -> list[bytes]:
 
 
 def _do(order: Order) -> bytes:
-    if order.span is not None:
-        return _fold(order.span)
-    if order.table is not None:
-        return msgspec.msgpack.encode(_bound(order.table))
-    assert order.plan is not None
-    return msgspec.msgpack.encode(perform(order.plan))
+    with seldom_collected():
+        if order.span is not None:
+            return _fold(order.span)
+        if order.table is not None:
+            return msgspec.msgpack.encode(_bound(order.table))
+        assert order.plan is not None
+        return msgspec.msgpack.encode(perform(order.plan))
 
 
 # Ranges ---------------------------------------------------------------------------------------------------------------
