@@ -44,6 +44,8 @@ def raw(offset: int, at_ms: int, payload: bytes, record: r.AnyRecord | r.Unknown
 def said(record: r.AnyRecord | r.Unknown) -> dict[str, Any]:
     """What a record of a known kind says beside its envelope, by the fields of `Fact`."""
     match record:
+        case r.Beat():
+            return {}  # first, as most are
         case r.Claim(seat=(role, seat), over=over):
             holder, last = over or (None, None)
             return {"role": role, "seat": seat, "other": holder, "ref": last, "why": "free" if record.free else None}

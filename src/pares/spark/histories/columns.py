@@ -48,6 +48,25 @@ def named(table: str) -> pa.Schema:
     return arrow(TABLES[table])
 
 
+def at_once(table: str, many: int, told: Mapping[str, Sequence[Any]], same: Mapping[str, Any]) -> pa.RecordBatch | None:
+    """So many rows, of which `told` has columns, and `same` what is the same in all rows; the other columns are NULL. None if a
+    value does not fit its column: `fitting` says which."""
+    import pyarrow as pa
+
+    columns: list[Any] = []
+    try:
+        for field in named(table):
+            if field.name in told:
+                columns.append(_array(list(told[field.name]), field))
+            elif field.name in same:
+                columns.append(pa.repeat(pa.scalar(same[field.name], field.type), many))
+            else:
+                columns.append(pa.nulls(many, field.type))
+    except (ValueError, TypeError, OverflowError, UnicodeError):
+        return None
+    return pa.RecordBatch.from_arrays(columns, schema=named(table))
+
+
 def fitting(table: str, rows: Sequence[Row]) -> tuple[pa.RecordBatch, list[Row]]:
     """The rows that fit the table's columns, and for each that does not a row for the quarantine."""
     refused: list[Row] = []
