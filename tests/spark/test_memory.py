@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scribe import story
 
-from pares.spark import audit
+from pares.spark.host.memory import in_memory
 
 TOO_MUCH = """
 import sys
@@ -39,7 +39,7 @@ def test_a_heap_that_is_too_small_ends_the_audit_and_is_named(tmp_path: Path) ->
 
 def test_what_a_lost_jvm_raises_is_not_printed_by_py4j_as_well(caplog: pytest.LogCaptureFixture) -> None:
     """It does so where the JVM's end resets the connection, and not where it closes it."""
-    with audit._in_memory():  # pyright: ignore[reportPrivateUsage]
+    with in_memory():
         logging.error("Exception while sending command.")
         logging.error("another one")
     logging.error("Exception while sending command.")

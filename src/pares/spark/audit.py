@@ -12,10 +12,9 @@ in its favour: what it did not say is bounded by its lease.
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -29,6 +28,7 @@ from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.host.compiling import Compiling
+from pares.spark.host.memory import in_memory
 from pares.spark.logs import Opened, open_to_read
 from pares.spark.page import pictures
 from pares.spark.page.pictures import Near, Picture
@@ -36,7 +36,7 @@ from pares.spark.plain.moments import RECORDS
 from pares.spark.result import AuditResult, Share, Whole, quoted
 from pares.spark.rules.base import SLACK_MS, Allowed, Row
 from pares.spark.rules.sifting import Files
-from pares.spark.session import out_of_memory, require_rows, settled, started, while_kept
+from pares.spark.session import require_rows, settled, started, while_kept
 from pares.spark.sums import of_sums
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def audit(
             result.write(out, form)
         return result
     spark = spark if spark is not None else started(fill=load)
-    with _in_memory():
+    with in_memory():
         (result,) = _audits(
             spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
         )
@@ -126,7 +126,7 @@ def audit_all(
     with open_to_read(ledger, options) as opened:
         place = opened.log.url, opened.partition
     spark = spark if spark is not None else started(fill=load)
-    with _in_memory():
+    with in_memory():
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
 
@@ -154,7 +154,7 @@ def audit_several(
             together.setdefault(place_of(opened, group), []).append(group)
     spark = spark if spark is not None else started(fill=load)
     found: dict[str, AuditResult] = {}
-    with _in_memory():
+    with in_memory():
         for (place, induced), names in together.items():
             of = names[0] if len(names) == 1 else frozenset(names)
             found |= {
@@ -185,27 +185,6 @@ def place_of(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
     if isinstance(log, Ledger) and last_published(log, group) is not None:
         return (f"{log.url}#{BUS_TOPIC}", 0), False
     return place, False
-
-
-@contextmanager
-def _in_memory() -> Iterator[None]:
-    """What ends a JVM that was started here for want of memory is said in words."""
-    root = logging.getLogger()
-    root.addFilter(_is_not_raised)
-    try:
-        yield
-    except Exception as error:
-        said = out_of_memory()
-        if said is None:
-            raise
-        raise CapabilityError(said) from error
-    finally:
-        root.removeFilter(_is_not_raised)
-
-
-def _is_not_raised(record: logging.LogRecord) -> bool:
-    """py4j gives the root logger, with its trace, what it raises anyway, where a JVM that ends resets the connection."""
-    return record.msg != "Exception while sending command."
 
 
 def _audits(

@@ -19,6 +19,7 @@ from pares.spark.histories.manifest import Chain, Manifest
 from pares.spark.histories.rates import Use, rates, used
 from pares.spark.histories.task import AGAIN
 from pares.spark.histories.updating import Order, check, update
+from pares.spark.host.memory import in_memory
 from pares.spark.host.room import room
 from pares.spark.rows import repeatable
 from pares.spark.session import frame_of, while_kept
@@ -155,11 +156,13 @@ class History:
 
     def table(self, name: str) -> DataFrame:
         """A table: stored (`columns.TABLES`), of the manifests (`batches`, `lineage`), or made by the audit of the newest log
-        (`judging.DERIVED`), with the columns that `schema.TABLES` has. Raises `ConfigError` for no such table."""
+        (`judging.DERIVED`), with the columns that `schema.TABLES` has. Raises `ConfigError` for no such table, and
+        `CapabilityError` where the audit needs more than the heap of a session that was started here."""
         if name in TABLES:
             return self._stored(name)
         if name in DERIVED:
-            return self._judged().table(name)
+            with in_memory():
+                return self._judged().table(name)
         if name in ("batches", "lineage"):
             return self._of_manifests(name)
         if name == "rate_minute":
@@ -190,11 +193,13 @@ class History:
 
         Columns: group, role, seat, from_ms, there_ms, led_ms, none_ms, double_ms, paused_ms (a part of none_ms), availability
         (led_ms of there_ms)."""
-        return self._judged().slo(by, role, window)
+        with in_memory():
+            return self._judged().slo(by, role, window)
 
     def takeover_times(self, *, role: str | None = None, window: str | None = None) -> DataFrame:
         """How long takeovers took, by group and cause: count, p50_ms, p95_ms, max_ms. `role`, `window`: see `slo`."""
-        return self._judged().times(role, window)
+        with in_memory():
+            return self._judged().times(role, window)
 
     def capacity(self) -> list[Use]:
         """What each group has written in the newest log, and how fast, the most first. Raises `ConfigError` where there is no
@@ -243,7 +248,8 @@ class History:
         faults: str | Path | DataFrame | Faults | None = None,
     ) -> AuditResult:
         """The audit of a group by what is stored: the same as `pares.spark.audit.audit` of the log itself, which may be long
-        gone. Raises `ConfigError` for a group that the history does not have."""
+        gone. Raises `ConfigError` for a group that the history does not have, and `CapabilityError` with a heap that is too
+        small."""
         struck = repeatable(faults)
 
         def work_out() -> AuditResult:
@@ -253,7 +259,8 @@ class History:
                 self._judging = None  # its facts may be what is lost
                 raise
 
-        return while_kept(work_out)
+        with in_memory():
+            return while_kept(work_out)
 
     def _judged(self) -> Judging:
         last = self._last()
