@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from histories import ACTS, _Play
@@ -320,3 +321,48 @@ def test_a_log_is_cut_behind_its_snapshots(tmp_path: Path, monkeypatch: pytest.M
     assert all(cut.since + 50 <= cut.at <= number * 300 for number, cut in enumerate(found, 1))
     with closing(open_ledger(f"sqlite:///{tmp_path / 'none.db'}?readonly=1")) as ledger:
         assert cuts.cuts(ledger, 0, 0, 900, 3) == []
+
+
+def _many(groups: int, length: int) -> Iterator[bytes]:
+    """Records of so many groups, in turn; the first one alone writes snapshots."""
+    alone = steady(range(50, length, 50), length=length).entries
+    for at in range(length):
+        yield (
+            alone[at // groups][2]
+            if at % groups == 0
+            else r.encode(r.Beat(v=1, g=f"g{at % groups}", m="m~0", n=at, b=1, s=9))
+        )
+
+
+@pytest.mark.parametrize(("groups", "found"), [(1, 2), (3, 0), (90, 0)])
+def test_a_log_is_not_cut_where_most_of_it_is_of_groups_that_cannot_be_begun(
+    groups: int, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be folded again from there. Of many groups that is seen at the first look."""
+    monkeypatch.setattr(cuts, "LEAD_IN", 120)
+    looked = list[int]()
+    look = cuts._looked_at  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*of: Any) -> Any:
+        looked.append(of[3] - of[2])
+        return look(*of)
+
+    monkeypatch.setattr(cuts, "_looked_at", counted)
+    monkeypatch.setattr(cuts, "LOOKED_AT", 64)
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
+        ledger.append_many(list(_many(groups, 900)))
+        assert len(cuts.cuts(ledger, 0, 0, 900, 3)) == found
+    assert looked == [64, 64] if groups == 90 else len(looked) > 2 or found
+
+
+def test_a_few_that_cannot_be_begun_do_not_keep_a_log_from_being_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "LEAD_IN", 50)
+    log = steady((150, 500), length=900)
+    payloads = [entry[2] for entry in log.entries]
+    for at in range(10, 900, 100):
+        payloads[at] = r.encode(r.Beat(v=1, g=f"g{at}", m="m~0", n=at, b=1, s=9))
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
+        ledger.append_many(payloads)
+        assert len(cuts.cuts(ledger, 0, 0, 900, 3)) == 2
