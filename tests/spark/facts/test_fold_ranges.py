@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from histories import ACTS, _Play
 from scribe import Entries, Scribe
@@ -17,6 +17,7 @@ from pares.core.wire import records as r
 from pares.ledger import open as open_ledger
 from pares.spark.facts import cuts, folding
 from pares.spark.facts.base import Fact
+from pares.spark.facts.cuts import Cut
 from pares.spark.facts.folding import Partition
 from pares.spark.facts.frozen import freeze, thaw
 from pares.spark.facts.joined import Joined, Range
@@ -323,46 +324,55 @@ def test_a_log_is_cut_behind_its_snapshots(tmp_path: Path, monkeypatch: pytest.M
         assert cuts.cuts(ledger, 0, 0, 900, 3) == []
 
 
-def _many(groups: int, length: int) -> Iterator[bytes]:
-    """Records of so many groups, in turn; the first one alone writes snapshots."""
-    alone = steady(range(50, length, 50), length=length).entries
-    for at in range(length):
-        yield (
-            alone[at // groups][2]
-            if at % groups == 0
-            else r.encode(r.Beat(v=1, g=f"g{at % groups}", m="m~0", n=at, b=1, s=9))
-        )
+def _moved(payload: bytes, groups: int, group: int) -> bytes:
+    """A record of a group by itself as it stands in a log of so many, which write in turn."""
+    told = {**msgspec.json.decode(payload), "g": f"g{group}"}
+    return msgspec.json.encode({**told, **({"upto": groups * told["upto"]} if "upto" in told else {})})
 
 
-@pytest.mark.parametrize(("groups", "found"), [(1, 2), (3, 0), (90, 0)])
+def _cuts(path: Path, payloads: Sequence[bytes], ranges: int) -> list[Cut]:
+    with closing(open_ledger(f"sqlite:///{path / 'log.db'}")) as ledger:
+        if not ledger.end(0):
+            for at in range(0, len(payloads), 1000):
+                ledger.append_many(payloads[at : at + 1000])
+        return cuts.cuts(ledger, 0, 0, len(payloads), ranges)
+
+
 def test_a_log_is_not_cut_where_most_of_it_is_of_groups_that_cannot_be_begun(
-    groups: int, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be folded again from there. Of many groups that is seen at the first look."""
-    monkeypatch.setattr(cuts, "LEAD_IN", 120)
-    looked = list[int]()
-    look = cuts._looked_at  # pyright: ignore[reportPrivateUsage]
+    """It would be folded again from there."""
+    monkeypatch.setattr(cuts, "LEAD_IN", 50)
+    alone = steady(range(50, 600, 50), length=600).entries
+    others = [r.encode(r.Beat(v=1, g=f"g{at % 3}", m="m~0", n=at, b=1, s=9)) for at in range(1800)]
+    payloads = [other if at % 3 else _moved(alone[at // 3][2], 3, 0) for at, other in enumerate(others)]
+    assert _cuts(tmp_path, payloads, 3) == []
+    monkeypatch.setattr(cuts, "COVERED", 0.3)
+    assert len(_cuts(tmp_path, payloads, 3)) == 2
 
-    def counted(*of: Any) -> Any:
-        looked.append(of[3] - of[2])
-        return look(*of)
 
-    monkeypatch.setattr(cuts, "_looked_at", counted)
-    monkeypatch.setattr(cuts, "LOOKED_AT", 64)
-    with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
-        ledger.append_many(list(_many(groups, 900)))
-        assert len(cuts.cuts(ledger, 0, 0, 900, 3)) == found
-    assert looked == [64, 64] if groups == 90 else len(looked) > 2 or found
+def test_of_many_groups_lead_ins_are_longer_and_ranges_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them writes as often as one of few, so that it takes more entries until all have been heard."""
+    monkeypatch.setattr(cuts, "LEAD_IN", 100)
+    logs = [steady(range(50, 900, 50), length=900).entries for _ in range(4)]
+    payloads = [
+        _moved(entry[2], 4, group) for entries in zip(*logs, strict=True) for group, entry in enumerate(entries)
+    ]
+    found = dict[int, list[Cut]]()
+    for few in (50, 1):
+        monkeypatch.setattr(cuts, "GROUPS", few)
+        found[few] = _cuts(tmp_path, payloads, 8)
+    assert len(found[50]) > len(found[1]) > 0
+    assert all(cut.at - cut.since >= 400 for cut in found[1])
+    monkeypatch.setattr(cuts, "LEAD_IN", 500)
+    assert _cuts(tmp_path, payloads, 8) == []
 
 
 def test_a_few_that_cannot_be_begun_do_not_keep_a_log_from_being_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuts, "LEAD_IN", 50)
-    log = steady((150, 500), length=900)
-    payloads = [entry[2] for entry in log.entries]
+    payloads = [entry[2] for entry in steady((150, 500), length=900).entries]
     for at in range(10, 900, 100):
         payloads[at] = r.encode(r.Beat(v=1, g=f"g{at}", m="m~0", n=at, b=1, s=9))
-    with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
-        ledger.append_many(payloads)
-        assert len(cuts.cuts(ledger, 0, 0, 900, 3)) == 2
+    assert len(_cuts(tmp_path, payloads, 3)) == 2

@@ -34,11 +34,16 @@ class Cut(NamedTuple):
 
 
 def cuts(log: Log, partition: int, low: int, high: int, ranges: int) -> list[Cut]:
-    """Where to cut what stands from `low` to before `high` into so many ranges, or fewer: none without a snapshot near it."""
+    """Where to cut what stands from `low` to before `high` into so many ranges, or fewer: none without a snapshot near it, and
+    of many groups none of which half would be lead-in."""
+    groups = len(_looked_at(log, partition, max(low, high - LOOKED_AT), high))
+    lead_in = max(LEAD_IN, LEAD_IN * groups // GROUPS)
+    if lead_in > LEAD_IN:
+        ranges = max(1, min(ranges, (high - low) // (2 * lead_in)))
     step = (high - low) // ranges
     found: list[Cut] = []
     for number in reversed(range(1, ranges)):
-        cut = _near(log, partition, low + (number - 1) * step, low + number * step)
+        cut = _near(log, partition, low + (number - 1) * step, low + number * step, lead_in)
         if cut is not None:
             found.append(cut)
         elif not found and ranges - number >= IN_VAIN:
@@ -46,19 +51,12 @@ def cuts(log: Log, partition: int, low: int, high: int, ranges: int) -> list[Cut
     return found[::-1]
 
 
-def _near(log: Log, partition: int, low: int, high: int) -> Cut | None:
-    """The last cut up to `high` whose lead-in begins at `low` or later, and of many groups is no more than half of the
-    range."""
-    lead_in, reach, most = LEAD_IN, LOOKED_AT, LOOKED_AT_MOST
-    while low < high - lead_in:
-        end = high - lead_in
+def _near(log: Log, partition: int, low: int, high: int, lead_in: int) -> Cut | None:
+    """The last cut up to `high` whose lead-in begins at `low` or later."""
+    end, reach, most = high - lead_in, LOOKED_AT, max(LOOKED_AT_MOST, lead_in)
+    while low < end:
         at = max(low, end - reach)
         found = _looked_at(log, partition, at, end)
-        if (needed := LEAD_IN * len(found) // GROUPS) > lead_in:
-            lead_in, most = needed, max(most, needed)
-            if 2 * lead_in > high - low:
-                return None
-            continue
         good = [of.newest for of in found.values() if of.newest is not None]
         if at == low or reach >= most or (good and len(good) == len(found)):
             covered = sum(of.entries for of in found.values() if of.newest is not None)
