@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from scribe import story
 
+from pares.core.errors import CapabilityError, ConfigError
+from pares.spark.host import memory
 from pares.spark.host.memory import in_memory
 
 TOO_MUCH = """
@@ -44,3 +46,11 @@ def test_what_a_lost_jvm_raises_is_not_printed_by_py4j_as_well(caplog: pytest.Lo
         logging.error("another one")
     logging.error("Exception while sending command.")
     assert caplog.messages == ["another one", "Exception while sending command."]
+
+
+def test_what_the_user_did_wrong_is_not_taken_for_a_heap_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "out_of_memory", lambda: "the heap is too small")
+    with pytest.raises(ConfigError, match="by='x'"), memory.in_memory():
+        raise ConfigError("by='x' is no period")
+    with pytest.raises(CapabilityError, match="too small"), memory.in_memory():
+        raise RuntimeError("the JVM is gone")

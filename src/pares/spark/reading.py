@@ -85,7 +85,7 @@ class Reading:
         assert self._spark is not None
         for left in reversed(range(TRIES)):
             try:
-                self.look(everywhere=induced)
+                self.look(group, everywhere=induced)
                 if self.entries <= SMALL:
                     self.here = self._here(group, error_ms)
                     return None
@@ -103,7 +103,7 @@ class Reading:
     def rows(self, group: str, *, induced: bool, error_ms: int, most: int) -> pa.Table:
         """The same facts, folded by this process. Raises `CapabilityError` for a log of more than `most` entries."""
         for left in reversed(range(TRIES)):
-            self.look(everywhere=induced)
+            self.look(group, everywhere=induced)
             try:
                 return self._here(group, error_ms, most)
             except LedgerGap:
@@ -193,7 +193,7 @@ class Reading:
                         found.add(decode(entry.payload).g)
         return sorted(found)[:_NAMED]
 
-    def look(self, *, everywhere: bool = False) -> None:
+    def look(self, group: str | frozenset[str] | None = None, *, everywhere: bool = False) -> None:
         """Fixes the bounds: of the partition for claims, or of all; and where a long one is cut. Asks last which log it is, as
         one that is replaced meanwhile is another one then."""
         with open_to_read(self._url, self._client) as opened:
@@ -203,7 +203,7 @@ class Reading:
             low, high = self._bounds.get(self._partition, (0, 0))
             ranges = min(MOST_RANGES, (high - low) // PER_RANGE)
             if ranges > 1 and not self._bus and self._spark is not None:
-                self._cuts[self._partition] = cuts(opened.log, self._partition, low, high, ranges)
+                self._cuts[self._partition] = cuts(opened.log, self._partition, low, high, ranges, group)
             self._identity = opened.log.identity()
 
     def _source(self) -> Any:

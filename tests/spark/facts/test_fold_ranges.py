@@ -330,12 +330,12 @@ def _moved(payload: bytes, groups: int, group: int) -> bytes:
     return msgspec.json.encode({**told, **({"upto": groups * told["upto"]} if "upto" in told else {})})
 
 
-def _cuts(path: Path, payloads: Sequence[bytes], ranges: int) -> list[Cut]:
+def _cuts(path: Path, payloads: Sequence[bytes], ranges: int, groups: str | None = None) -> list[Cut]:
     with closing(open_ledger(f"sqlite:///{path / 'log.db'}")) as ledger:
         if not ledger.end(0):
             for at in range(0, len(payloads), 1000):
                 ledger.append_many(payloads[at : at + 1000])
-        return cuts.cuts(ledger, 0, 0, len(payloads), ranges)
+        return cuts.cuts(ledger, 0, 0, len(payloads), ranges, groups)
 
 
 def test_a_log_is_not_cut_where_most_of_it_is_of_groups_that_cannot_be_begun(
@@ -347,6 +347,7 @@ def test_a_log_is_not_cut_where_most_of_it_is_of_groups_that_cannot_be_begun(
     others = [r.encode(r.Beat(v=1, g=f"g{at % 3}", m="m~0", n=at, b=1, s=9)) for at in range(1800)]
     payloads = [other if at % 3 else _moved(alone[at // 3][2], 3, 0) for at, other in enumerate(others)]
     assert _cuts(tmp_path, payloads, 3) == []
+    assert len(_cuts(tmp_path, payloads, 3, "g0")) == 2
     monkeypatch.setattr(cuts, "COVERED", 0.3)
     assert len(_cuts(tmp_path, payloads, 3)) == 2
 
@@ -363,7 +364,7 @@ def test_of_many_groups_lead_ins_are_longer_and_ranges_fewer(tmp_path: Path, mon
         monkeypatch.setattr(cuts, "GROUPS", few)
         found[few] = _cuts(tmp_path, payloads, 8)
     assert len(found[50]) > len(found[1]) > 0
-    assert all(cut.at - cut.since >= 400 for cut in found[1])
+    assert all(cut.at - cut.since >= 300 for cut in found[1])
     monkeypatch.setattr(cuts, "LEAD_IN", 500)
     assert _cuts(tmp_path, payloads, 8) == []
 
@@ -376,3 +377,30 @@ def test_a_few_that_cannot_be_begun_do_not_keep_a_log_from_being_cut(
     for at in range(10, 900, 100):
         payloads[at] = r.encode(r.Beat(v=1, g=f"g{at}", m="m~0", n=at, b=1, s=9))
     assert len(_cuts(tmp_path, payloads, 3)) == 2
+
+
+def test_groups_that_came_lately_do_not_keep_a_log_from_being_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuts, "LEAD_IN", 50)
+    monkeypatch.setattr(cuts, "LOOKED_AT", 200)
+    payloads = [entry[2] for entry in steady(range(50, 900, 50), length=900).entries]
+    payloads[800:] = [r.encode(r.Beat(v=1, g=f"late{at}", m="m~0", n=at, b=1, s=9)) for at in range(800, 900)]
+    assert len(_cuts(tmp_path, payloads, 3)) == 2
+
+
+def test_a_snapshot_in_parts_that_stand_far_apart_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look back has the last parts, and the next one the first."""
+    monkeypatch.setattr(cuts, "LEAD_IN", 50)
+    monkeypatch.setattr(cuts, "LOOKED_AT", 16)
+    log = steady(length=300)
+    text = "a world"
+    for part, at in enumerate((120, 160, 220)):
+        what = {"upto": 100, "id": "100.1", "part": part, "parts": 3, "world": text}
+        payload = r.encode(r.Snapshot(v=1, g="g", m="m0~0", n=1, b=1, s=9, **what))
+        log.entries[at] = (at, 0, payload)
+    assert _cuts(tmp_path, [entry[2] for entry in log.entries], 1) == []
+    look = cuts._near  # pyright: ignore[reportPrivateUsage]
+    with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
+        found = look(cuts._Log(ledger, 0, None), 0, 300, 50)  # pyright: ignore[reportPrivateUsage]
+    assert found == Cut(100, 271)

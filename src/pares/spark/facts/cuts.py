@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Collection
+from typing import Final, NamedTuple, TypeAlias
 
 from pares.core.wire.records import Snapshot
 from pares.core.wire.said import Illegible, said
@@ -24,6 +25,11 @@ LOOKED_AT_MOST: Final = 65_536
 """Members write a snapshot every few minutes: who finds none in so many entries had better not go on looking."""
 IN_VAIN: Final = 2
 """After so many places without a snapshot no more are looked at: such a log is one range."""
+SAMPLES: Final = 3
+"""Places at which groups are counted. [a thousand that have come lately are no reason not to cut what was before]"""
+
+Asked: TypeAlias = str | Collection[str] | None
+"""The groups that are folded; None: all."""
 
 
 class Cut(NamedTuple):
@@ -33,17 +39,20 @@ class Cut(NamedTuple):
     at: int
 
 
-def cuts(log: Log, partition: int, low: int, high: int, ranges: int) -> list[Cut]:
+def cuts(log: Log, partition: int, low: int, high: int, ranges: int, groups: Asked = None) -> list[Cut]:
     """Where to cut what stands from `low` to before `high` into so many ranges, or fewer: none without a snapshot near it, and
-    of many groups none of which half would be lead-in."""
-    groups = len(_looked_at(log, partition, max(low, high - LOOKED_AT), high))
-    lead_in = max(LEAD_IN, LEAD_IN * groups // GROUPS)
+    of many groups none that would be shorter than its lead-in and what comes before that."""
+    asked = frozenset((groups,)) if isinstance(groups, str) else None if groups is None else frozenset(groups)
+    log_ = _Log(log, partition, asked)
+    ends = [low + number * (high - low) // SAMPLES for number in range(1, SAMPLES + 1)]
+    many = min(_Look(log_, end).back_to(max(low, end - LOOKED_AT)).many() for end in ends)
+    lead_in = max(LEAD_IN, LEAD_IN * many // GROUPS)
     if lead_in > LEAD_IN:
-        ranges = max(1, min(ranges, (high - low) // (2 * lead_in)))
+        ranges = max(1, min(ranges, (high - low) // (4 * lead_in)))
     step = (high - low) // ranges
     found: list[Cut] = []
     for number in reversed(range(1, ranges)):
-        cut = _near(log, partition, low + (number - 1) * step, low + number * step, lead_in)
+        cut = _near(log_, low + (number - 1) * step, low + number * step, lead_in)
         if cut is not None:
             found.append(cut)
         elif not found and ranges - number >= IN_VAIN:
@@ -51,42 +60,67 @@ def cuts(log: Log, partition: int, low: int, high: int, ranges: int) -> list[Cut
     return found[::-1]
 
 
-def _near(log: Log, partition: int, low: int, high: int, lead_in: int) -> Cut | None:
+class _Log(NamedTuple):
+    log: Log
+    partition: int
+    asked: frozenset[str] | None
+
+
+def _near(log: _Log, low: int, high: int, lead_in: int) -> Cut | None:
     """The last cut up to `high` whose lead-in begins at `low` or later."""
     end, reach, most = high - lead_in, LOOKED_AT, max(LOOKED_AT_MOST, lead_in)
+    look = _Look(log, end)
     while low < end:
         at = max(low, end - reach)
-        found = _looked_at(log, partition, at, end)
-        good = [of.newest for of in found.values() if of.newest is not None]
-        if at == low or reach >= most or (good and len(good) == len(found)):
-            covered = sum(of.entries for of in found.values() if of.newest is not None)
-            if not good or covered < COVERED * sum(of.entries for of in found.values()):
+        good = look.back_to(at).newest()
+        if at == low or reach >= most or (good and len(good) == len(look.entries)):
+            covered = sum(look.entries[group] for group in good)
+            if not good or covered < COVERED * look.entries.total():
                 return None
-            return Cut(min(whole.upto for whole in good), min(high, max(whole.last for whole in good) + 1 + lead_in))
+            begins, last = min(one.upto for one in good.values()), max(one.last for one in good.values())
+            return Cut(begins, min(high, last + 1 + lead_in))
         reach = min(4 * reach, most)
     return None
 
 
-@dataclass
-class _Group:
-    """What a group has written in the entries that were looked at."""
+class _Look:
+    """What stands before an offset, as far back as was looked."""
 
-    entries: int = 0
-    newest: Whole | None = None
-    """The newest snapshot that can be begun with."""
+    def __init__(self, log: _Log, end: int) -> None:
+        self.entries: Counter[str] = Counter()
+        """By group."""
+        self._log, self._low = log, end
+        self._snapshots: list[tuple[int, Snapshot]] = []
 
+    def back_to(self, low: int) -> _Look:
+        """Looks further back."""
+        earlier: list[tuple[int, Snapshot]] = []
+        for entries in entries_of(self._log.log, self._log.partition, low, self._low):
+            for (offset, _, _), record in zip(entries, said(entries), strict=True):
+                if type(record) is Illegible or (self._log.asked is not None and record.g not in self._log.asked):
+                    continue
+                self.entries[record.g] += 1
+                if type(record) is Snapshot:
+                    earlier.append((offset, record))
+        self._snapshots = earlier + self._snapshots
+        self._low = low
+        return self
 
-def _looked_at(log: Log, partition: int, low: int, high: int) -> dict[str, _Group]:
-    found: dict[str, _Group] = {}
-    parts: dict[str, Parts] = {}
-    for entries in entries_of(log, partition, low, high):
-        for (offset, _, _), record in zip(entries, said(entries), strict=True):
-            if type(record) is Illegible:
-                continue
-            of = found.setdefault(record.g, _Group())
-            of.entries += 1
-            if type(record) is Snapshot:
-                whole = parts.setdefault(record.g, Parts()).add(offset, record)
-                if whole is not None and whole.upto >= low:
-                    of.newest = whole
-    return found
+    def newest(self) -> dict[str, Whole]:
+        """Of each group the newest snapshot that it can be begun with, if it has one."""
+        found: dict[str, Whole] = {}
+        parts: dict[str, Parts] = {}
+        for offset, record in self._snapshots:
+            whole = parts.setdefault(record.g, Parts()).add(offset, record)
+            if whole is not None and whole.upto >= self._low:
+                found[record.g] = whole
+        return found
+
+    def many(self) -> int:
+        """How many groups it takes to have written most of the entries."""
+        left, many = COVERED * self.entries.total(), 0
+        for _, size in self.entries.most_common():
+            if left <= 0:
+                break
+            left, many = left - size, many + 1
+        return many

@@ -21,6 +21,8 @@ ROWS: Final = 20_000
 """A batch goes out when there are so many rows."""
 PART: Final = "part"
 """The column that says which task a row is of."""
+_OF_BEATS: Final = ("g", "offset", "at_ms", "member", "n", "base", "due_ms", "counted", "hash", "bytes")
+"""Columns that are neither empty nor the same in all rows."""
 
 
 class Beats(Protocol):
@@ -38,30 +40,45 @@ class Beats(Protocol):
 
 
 class _Beats:
-    """Beats that wait to be rows."""
+    """Beats that wait to be rows: those of a portion as they came, and those before them as values by columns. [kept as they
+    came, twenty thousand beats with the marks of many partitions take hundreds of megabytes]"""
 
     def __init__(self) -> None:
-        self.groups: list[str] = []
-        self.entries: list[EntryLike] = []
-        self.records: list[AnyRecord | Unknown] = []
-        self.counts: list[bool | None] = []
+        self.columns: dict[str, list[Any]] = {name: [] for name in _OF_BEATS}
+        self._groups: list[str] = []
+        self._entries: list[EntryLike] = []
+        self._records: list[AnyRecord | Unknown] = []
+        self._counts: list[bool | None] = []
 
-    def columns(self) -> dict[str, Sequence[Any]]:
-        """Those that are neither empty nor the same in all rows."""
-        offsets, stamps, payloads = zip(*self.entries, strict=True)
-        records = self.records
-        return {
-            "g": self.groups,
-            "offset": offsets,
-            "at_ms": stamps,
-            "member": [record.m for record in records],
-            "n": [record.n for record in records],
-            "base": [record.b for record in records],
-            "due_ms": [record.s for record in records],
-            "counted": self.counts,
-            "hash": [*map(zlib.crc32, payloads)],
-            "bytes": [*map(len, payloads)],
-        }
+    def add(
+        self,
+        group: str,
+        entries: Sequence[EntryLike],
+        records: Sequence[AnyRecord | Unknown],
+        counts: Sequence[bool | None],
+    ) -> None:
+        self._groups += [group] * len(entries)
+        self._entries += entries
+        self._records += records
+        self._counts += counts
+
+    def settle(self) -> int:
+        """The portion is over. Returns how many beats there are."""
+        if self._entries:
+            offsets, stamps, payloads = zip(*self._entries, strict=True)
+            records, columns = self._records, self.columns
+            columns["g"] += self._groups
+            columns["offset"] += offsets
+            columns["at_ms"] += stamps
+            columns["member"] += [record.m for record in records]
+            columns["n"] += [record.n for record in records]
+            columns["base"] += [record.b for record in records]
+            columns["due_ms"] += [record.s for record in records]
+            columns["counted"] += self._counts
+            columns["hash"] += map(zlib.crc32, payloads)
+            columns["bytes"] += map(len, payloads)
+            self._groups, self._entries, self._records, self._counts = [], [], [], []
+        return len(self.columns["g"])
 
 
 class Rows:
@@ -84,17 +101,13 @@ class Rows:
         records: Sequence[AnyRecord | Unknown],
         counts: Sequence[bool | None],
     ) -> None:
-        beats = self._beats
-        beats.groups += [group] * len(entries)
-        beats.entries += entries
-        beats.records += records
-        beats.counts += counts
+        self._beats.add(group, entries, records, counts)
 
     def batches(self, least: int = ROWS) -> Iterator[pa.RecordBatch]:
-        """What there is, if there are so many rows of either sort."""
+        """A portion is over: what there is, if there are so many rows of either sort."""
         if len(self._facts) >= least:
             yield self._of_facts()
-        if len(self._beats.entries) >= least:
+        if self._beats.settle() >= least:
             yield self._of_beats()
 
     def _of_facts(self) -> pa.RecordBatch:
@@ -107,8 +120,8 @@ class Rows:
     def _of_beats(self) -> pa.RecordBatch:
         import pyarrow as pa
 
-        beats, self._beats = self._beats, _Beats()
-        known, many = beats.columns(), len(beats.entries)
+        known, self._beats = self._beats.columns, _Beats()
+        many = len(known["g"])
         same = {"kind": "record", "cause": "beat"}
         columns: list[Any] = []
         for of in arrow_schema():

@@ -149,7 +149,7 @@ def _spans(plan: Plan, folder: str, part: int) -> list[Span]:
         if position != plan.low:
             return []  # it is folded anew from before the range
         found = [(plan.low, plan.low)]
-        for cut in cuts(log, plan.partition, plan.low, plan.high, ranges):
+        for cut in cuts(log, plan.partition, plan.low, plan.high, ranges, plan.groups):
             # Where portions end, or their rows would stand in another order.
             at = plan.low + -(-(cut.at - plan.low) // PORTION) * PORTION
             if found[-1][1] < at < plan.high:

@@ -157,7 +157,8 @@ class History:
     def table(self, name: str) -> DataFrame:
         """A table: stored (`columns.TABLES`), of the manifests (`batches`, `lineage`), or made by the audit of the newest log
         (`judging.DERIVED`), with the columns that `schema.TABLES` has. Raises `ConfigError` for no such table, and
-        `CapabilityError` where the audit needs more than the heap of a session that was started here."""
+        `CapabilityError` where the audit, which is worked out at once, needs more than the heap of a session that was started
+        here; what is asked of the frame is Spark's."""
         if name in TABLES:
             return self._stored(name)
         if name in DERIVED:

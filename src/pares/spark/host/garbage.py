@@ -15,7 +15,8 @@ def seldom_collected() -> Iterator[None]:
     """Garbage in cycles is looked for once in so many new objects. [once in 700, as Python does, that is a fifth of a fold: it
     goes through all records at hand each time, and none of them is in a cycle]"""
     usual = gc.get_threshold()
-    gc.set_threshold(_OBJECTS, *usual[1:])
+    if 0 < usual[0] < _OBJECTS:
+        gc.set_threshold(_OBJECTS, *usual[1:])
     try:
         yield
     finally:
