@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pares.core.wire.changes import Change
 from pares.core.wire.reader import EntryLike, Reader, State, Taken
+from pares.core.wire.said import Said
 from pares.core.wire.world import World
 
 
@@ -53,7 +54,7 @@ class SharedReader(Reader):
         self.start, self.end, self.position = start, end, 0
         self.state, self.world = State.FOLDING, self.book.world
 
-    def feed(self, entries: Iterable[EntryLike]) -> list[Change]:
+    def feed(self, entries: Iterable[EntryLike], known: Sequence[Said] | None = None) -> list[Change]:
         book, entries = self.book, [*entries]
         self.mine, self._dry = [], not entries
         if not entries:

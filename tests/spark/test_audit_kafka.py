@@ -189,8 +189,8 @@ def test_a_beginning_that_goes_while_it_is_read_is_read_again(
     url = log.save_kafka(kafka)
     look, places = reading.Reading.look, [log.places[-1]]
 
-    def then_it_goes(self: reading.Reading, **where: bool) -> None:
-        look(self, **where)
+    def then_it_goes(self: reading.Reading, *of: Any, **where: bool) -> None:
+        look(self, *of, **where)
         if places:
             with closing(open_ledger(url)) as ledger:
                 ledger.trim(places.pop())
@@ -213,8 +213,8 @@ def test_what_fails_in_spark_is_said_as_pares_says_it(spark: SparkSession, monke
     with Kafka() as mortal:
         url = log.save_kafka(mortal)
 
-        def then_it_dies(self: reading.Reading, **where: bool) -> None:
-            look(self, **where)
+        def then_it_dies(self: reading.Reading, *of: Any, **where: bool) -> None:
+            look(self, *of, **where)
             mortal.close()
 
         monkeypatch.setattr(reading.Reading, "look", then_it_dies)

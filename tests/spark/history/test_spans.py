@@ -63,7 +63,7 @@ def cut_at_random(url: str, monkeypatch: pytest.MonkeyPatch, dice: random.Random
     with closing(open_ledger(url)) as ledger:
         there = [entry.offset for entry in ledger.read(0, 0, 100_000)]
 
-    def anywhere(_: object, __: int, low: int, high: int, ranges: int) -> list[Cut]:
+    def anywhere(_: object, __: int, low: int, high: int, ranges: int, ___: object) -> list[Cut]:
         at = sorted(dice.randrange(low + 1, high) for _ in range(3 * ranges))
         back = [max(low, one - dice.choice([10, 60, 150, 300])) for one in at]
         return [
