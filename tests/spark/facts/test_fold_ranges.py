@@ -402,5 +402,5 @@ def test_a_snapshot_in_parts_that_stand_far_apart_is_found(tmp_path: Path, monke
     assert _cuts(tmp_path, [entry[2] for entry in log.entries], 1) == []
     look = cuts._near  # pyright: ignore[reportPrivateUsage]
     with closing(open_ledger(f"sqlite:///{tmp_path / 'log.db'}")) as ledger:
-        found = look(cuts._Log(ledger, 0, None), 0, 300, 50)  # pyright: ignore[reportPrivateUsage]
+        found = look(cuts._Where(ledger, 0, None), 0, 300, 50)  # pyright: ignore[reportPrivateUsage]
     assert found == Cut(100, 271)

@@ -43,16 +43,16 @@ def cuts(log: Log, partition: int, low: int, high: int, ranges: int, groups: Ask
     """Where to cut what stands from `low` to before `high` into so many ranges, or fewer: none without a snapshot near it, and
     of many groups none that would be shorter than its lead-in and what comes before that."""
     asked = frozenset((groups,)) if isinstance(groups, str) else None if groups is None else frozenset(groups)
-    log_ = _Log(log, partition, asked)
+    where = _Where(log, partition, asked)
     ends = [low + number * (high - low) // SAMPLES for number in range(1, SAMPLES + 1)]
-    many = min(_Look(log_, end).back_to(max(low, end - LOOKED_AT)).many() for end in ends)
+    many = min(_Look(where, end).back_to(max(low, end - LOOKED_AT)).many() for end in ends)
     lead_in = max(LEAD_IN, LEAD_IN * many // GROUPS)
     if lead_in > LEAD_IN:
         ranges = max(1, min(ranges, (high - low) // (4 * lead_in)))
     step = (high - low) // ranges
     found: list[Cut] = []
     for number in reversed(range(1, ranges)):
-        cut = _near(log_, low + (number - 1) * step, low + number * step, lead_in)
+        cut = _near(where, low + (number - 1) * step, low + number * step, lead_in)
         if cut is not None:
             found.append(cut)
         elif not found and ranges - number >= IN_VAIN:
@@ -60,16 +60,18 @@ def cuts(log: Log, partition: int, low: int, high: int, ranges: int, groups: Ask
     return found[::-1]
 
 
-class _Log(NamedTuple):
+class _Where(NamedTuple):
+    """What is looked at."""
+
     log: Log
     partition: int
     asked: frozenset[str] | None
 
 
-def _near(log: _Log, low: int, high: int, lead_in: int) -> Cut | None:
+def _near(where: _Where, low: int, high: int, lead_in: int) -> Cut | None:
     """The last cut up to `high` whose lead-in begins at `low` or later."""
     end, reach, most = high - lead_in, LOOKED_AT, max(LOOKED_AT_MOST, lead_in)
-    look = _Look(log, end)
+    look = _Look(where, end)
     while low < end:
         at = max(low, end - reach)
         good = look.back_to(at).newest()
@@ -86,18 +88,18 @@ def _near(log: _Log, low: int, high: int, lead_in: int) -> Cut | None:
 class _Look:
     """What stands before an offset, as far back as was looked."""
 
-    def __init__(self, log: _Log, end: int) -> None:
+    def __init__(self, where: _Where, end: int) -> None:
         self.entries: Counter[str] = Counter()
         """By group."""
-        self._log, self._low = log, end
+        self._where, self._low = where, end
         self._snapshots: list[tuple[int, Snapshot]] = []
 
     def back_to(self, low: int) -> _Look:
         """Looks further back."""
         earlier: list[tuple[int, Snapshot]] = []
-        for entries in entries_of(self._log.log, self._log.partition, low, self._low):
+        for entries in entries_of(self._where.log, self._where.partition, low, self._low):
             for (offset, _, _), record in zip(entries, said(entries), strict=True):
-                if type(record) is Illegible or (self._log.asked is not None and record.g not in self._log.asked):
+                if type(record) is Illegible or (self._where.asked is not None and record.g not in self._where.asked):
                     continue
                 self.entries[record.g] += 1
                 if type(record) is Snapshot:
