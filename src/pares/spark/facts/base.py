@@ -6,7 +6,7 @@ to the term that it names; attributed by order instead, it would end up in the m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -105,6 +105,23 @@ def arrow_schema() -> pa.Schema:
     }
     fields = (field.split() for field in SCHEMA.split(", "))
     return pa.schema([pa.field(name, types[kind]) for name, kind in fields])
+
+
+def in_columns(
+    schema: pa.Schema, many: int, told: Mapping[str, Sequence[Any]], same: Mapping[str, Any]
+) -> pa.RecordBatch:
+    """So many rows, of which `told` has columns, and `same` what is the same in all of them; the other columns are NULL."""
+    import pyarrow as pa
+
+    columns: list[Any] = []
+    for field in schema:
+        if field.name in told:
+            columns.append(pa.array(list(told[field.name]), field.type))
+        elif field.name in same:
+            columns.append(pa.repeat(pa.scalar(same[field.name], field.type), many))
+        else:
+            columns.append(pa.nulls(many, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def batches(group: str | None, rows: list[Fact]) -> Iterator[pa.RecordBatch]:

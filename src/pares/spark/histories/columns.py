@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pares.spark import schema
 from pares.spark.facts.base import SCHEMA as FACTS
+from pares.spark.facts.base import in_columns
 from pares.spark.source.columns import arrow
 
 if TYPE_CHECKING:
@@ -49,22 +50,11 @@ def named(table: str) -> pa.Schema:
 
 
 def at_once(table: str, many: int, told: Mapping[str, Sequence[Any]], same: Mapping[str, Any]) -> pa.RecordBatch | None:
-    """So many rows, of which `told` has columns, and `same` what is the same in all rows; the other columns are NULL. None if a
-    value does not fit its column: `fitting` says which."""
-    import pyarrow as pa
-
-    columns: list[Any] = []
+    """The rows of a table by its columns: see `in_columns`. None if a value does not fit: `fitting` says which."""
     try:
-        for field in named(table):
-            if field.name in told:
-                columns.append(_array(list(told[field.name]), field))
-            elif field.name in same:
-                columns.append(pa.repeat(pa.scalar(same[field.name], field.type), many))
-            else:
-                columns.append(pa.nulls(many, field.type))
+        return in_columns(named(table), many, told, same)
     except (ValueError, TypeError, OverflowError, UnicodeError):
         return None
-    return pa.RecordBatch.from_arrays(columns, schema=named(table))
 
 
 def fitting(table: str, rows: Sequence[Row]) -> tuple[pa.RecordBatch, list[Row]]:
