@@ -134,14 +134,14 @@ def test_a_state_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) 
     form, classes, tree = msgspec.msgpack.decode(state)
     for bad, said in (
         (b"\xc1", "no state"),
-        (msgspec.msgpack.encode([form + 1, classes, tree]), "format 2"),
+        (msgspec.msgpack.encode([form + 1, classes, tree]), f"format {form + 1}"),
         (msgspec.msgpack.encode([form, [[*classes[0][:2], ["gone"]], *classes[1:]], tree]), "does not know"),
         (msgspec.msgpack.encode([form, [["os", "system", []], *classes[1:]], tree]), r"os\.system"),
     ):
         with pytest.raises(OtherState, match=said):
             thaw(bad)
-    monkeypatch.setattr(frozen, "FORMAT", 2)
-    with pytest.raises(OtherState, match="format 1"):
+    monkeypatch.setattr(frozen, "FORMAT", form + 1)
+    with pytest.raises(OtherState, match=f"format {form}"):
         thaw(state)
 
 

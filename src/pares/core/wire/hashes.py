@@ -20,6 +20,8 @@ from pares.core.wire.states import MemberState, SeatState
 
 Key = tuple[str, Any]
 """A part of the world: the name of its table and its key there."""
+TABLES: Final = ("members", "seats", "roles", "pauses", "gone", "unready", "followed", "ahead", "ranges")
+"""Those of a world whose parts are hashed."""
 MOST_TERMS: Final = 20_000
 """Terms of which it is known which seat each is of."""
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
@@ -49,11 +51,24 @@ def lasting_hash(values: tuple[Any, ...]) -> int:
     return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())
 
 
+def _lasting_moving(members: Mapping[str, MemberState]) -> int:
+    """Of what every beat changes of members, the lasting hash. [one for each of them takes four times as long]"""
+    moving = [(m.id, m.n, m.offset, m.due_ms, m.count) for _, m in sorted(members.items())]
+    return int.from_bytes(blake2b(_encoder.encode(moving), digest_size=8).digest())
+
+
 def _still(value: Any) -> Any:
     """What is hashed of a part when it changes; what every beat changes of a member is hashed at each place instead."""
     if type(value) is MemberState:
         return msgspec.structs.replace(value, n=0, offset=0, due_ms=0, count=0)
     return value
+
+
+def _alike(part: Any, other: Any) -> bool:
+    """Whether two parts have the same hash because they are the same, but for what is hashed at each place."""
+    if type(part) is MemberState and type(other) is MemberState:
+        return bool(_still(part) == _still(other))
+    return bool(part == other)
 
 
 class Tables(Protocol):
@@ -84,11 +99,9 @@ class Digests:
     def digest(self, world: Tables, members: Mapping[str, MemberState], parts: tuple[Any, ...]) -> str:
         """`world`: has the tables that the keys of `dirty` name. `parts`: what else it consists of, as numbers."""
         if self.lasting:
-            self.dirty.update([("seats", seat) for seat in self.moved])
-            self.dirty.update([("seats", self.terms[token].seat) for token in self.raised])
+            self._whole_seats()
             self._still(world)
-            moving = sum([lasting_hash((m.id, m.n, m.offset, m.due_ms, m.count)) for m in members.values()])
-            total = lasting_hash((*parts[:5], len(members), moving, self._sum, *parts[5:]))
+            total = lasting_hash((*parts[:5], len(members), _lasting_moving(members), self._sum, *parts[5:]))
         else:
             self._raised()
             self._marked(world.seats)
@@ -101,6 +114,29 @@ class Digests:
         if len(self.terms) > MOST_TERMS:
             self.terms.clear()  # most of them are over
         return f"{total & 0xFFFFFFFFFFFFFFFF:016x}"
+
+    def borrow(self, world: Tables, other: Tables, theirs: Digests) -> None:
+        """Before the first digest of `world`: of its parts that `other` has as well, as when that was last digested, take the
+        hashes that are known there. [a snapshot is read a moment after its place, so hardly anything else has changed]"""
+        if theirs.lasting:
+            theirs._whole_seats()
+        for table in TABLES:
+            parts, same = getattr(world, table), getattr(other, table)
+            for name, part in parts.items():
+                key = (table, name)
+                known = theirs._hashes.get(key)
+                if known is None or key in theirs.dirty or not _alike(part, same.get(name)):
+                    self.dirty.add(key)
+                else:
+                    self._hashes[key] = known
+                    self._sum += known
+                    if table == "seats" and not self.lasting:
+                        self.moved.add(name)
+
+    def _whole_seats(self) -> None:
+        """Where seats are hashed as a whole, their marks are parts of them."""
+        self.dirty.update([("seats", seat) for seat in self.moved])
+        self.dirty.update([("seats", self.terms[token].seat) for token in self.raised])
 
     def _still(self, world: Tables) -> None:
         hashes = self._hashes

@@ -260,12 +260,7 @@ class Reader:
         count, last = world.count, world.last
         told: list[records.Beat] = []
         for (offset, _, payload), record in zip(entries, known, strict=True):
-            if type(record) is Illegible:
-                self._note_bad(offset, record.reason, payload)
-                continue
-            if record.g != group:
-                continue
-            if type(record) is beat and record.b == base and record.v <= newest:
+            if type(record) is beat and record.b == base and record.v <= newest and record.g == group:
                 # Nineteen of twenty records are beats: what `sender` and `fold` do for them, without the detour. What the
                 # world has of them is written when something else looks at it.
                 state = members.get(record.m)
@@ -283,6 +278,11 @@ class Reader:
                 if count < due:
                     continue
                 _catch_up(world, count, last, told)
+            elif type(record) is Illegible:
+                self._note_bad(offset, record.reason, payload)
+                continue
+            elif record.g != group:
+                continue
             else:
                 _catch_up(world, count, last, told)
                 if type(record) is records.Unknown and records.misshapen(record):
@@ -352,7 +352,7 @@ class Reader:
             return
         mine = self.places.get(whole.upto, NO_PLACE)
         try:
-            theirs = World.load(whole.text, lasting=self.lasting).digest()
+            theirs = World.load(whole.text, lasting=self.lasting, like=self.world).digest()
         except ValueError as error:
             theirs = str(error)
         if theirs == mine:

@@ -1,8 +1,10 @@
-"""What the world consists of: one value for each member, seat, role and pause. `world` holds them, and `fold` changes them."""
+"""What the world consists of: one value for each member, seat, role and pause; and what no world is. `world` holds them, and
+`fold` changes them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Annotated, Final, Protocol, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -168,3 +170,43 @@ def member_state(join: Join, offset: int, count: int) -> MemberState:
         due_ms=join.s,
         count=count,
     )
+
+
+class Loaded(Protocol):
+    """A world that came out of a snapshot, as far as it is looked at here."""
+
+    members: dict[str, MemberState]
+    seats: dict[Seat, SeatState]
+
+    @property
+    def roles(self) -> Collection[str]: ...
+    @property
+    def gone(self) -> Mapping[str, int]: ...
+    @property
+    def unready(self) -> Mapping[str, str]: ...
+    @property
+    def followed(self) -> Mapping[str, object]: ...
+    @property
+    def ahead(self) -> Mapping[Seat, object]: ...
+    @property
+    def ranges(self) -> Mapping[Seat, object]: ...
+
+
+def cross_check(world: Loaded) -> None:
+    """Raises ValueError for a world that no fold leads to: it is nobody's to begin with (R10)."""
+    held = set[tuple[str, str]]()
+    for seat in world.seats.values():
+        if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
+            raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
+        if seat.holder is not None and (seat.holder, seat.role) in held:
+            raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
+        if seat.holder is not None:
+            held.add((seat.holder, seat.role))
+    if (world.unready.keys() | world.followed.keys()) - world.members.keys():
+        raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
+    if world.ahead.keys() - world.seats.keys():
+        raise ValueError("not a world: something is done of a seat that is not in it")
+    if world.ranges.keys() - world.seats.keys():
+        raise ValueError("not a world: a seat that is not in it has ranges")
+    if world.members.keys() & world.gone.keys():
+        raise ValueError("not a world: a member is in it and gone at once")

@@ -23,7 +23,7 @@ from pares.core.wire.derived.eligible import Eligible
 from pares.core.wire.derived.silences import Silences
 from pares.core.wire.derived.vacant import Vacant
 from pares.core.wire.divided.siblings import Siblings
-from pares.core.wire.hashes import Digests, Key
+from pares.core.wire.hashes import TABLES, Digests, Key
 from pares.core.wire.records import MAX_INT, Beat, Leave, Seat
 from pares.core.wire.states import (
     NOTHING_AHEAD,
@@ -35,6 +35,7 @@ from pares.core.wire.states import (
     Run,
     SeatState,
     Two,
+    cross_check,
     new_seat,
 )
 
@@ -362,8 +363,7 @@ class World:
         self._eligible, self.siblings = Eligible(self.members), Siblings(self.seats)
         self.vacant, self.digests = Vacant(self.seats, self.roles), Digests(lasting=self.lasting)
         self._silences = None
-        tables = ("members", "seats", "roles", "pauses", "gone", "unready", "followed", "ahead", "ranges")
-        self.changed(*((table, key) for table in tables for key in getattr(self, table)))
+        self.changed(*((table, key) for table in TABLES for key in getattr(self, table)))
 
     # Hashes and snapshots ------------------------------------------------------------------------------------------
 
@@ -399,8 +399,9 @@ class World:
         return _encoder.encode(frozen).decode()
 
     @classmethod
-    def load(cls, text: str, *, lasting: bool = False) -> World:
-        """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself."""
+    def load(cls, text: str, *, lasting: bool = False, like: World | None = None) -> World:
+        """The world that `dump` wrote. Raises ValueError for a text that is none, or that contradicts itself. `like`: another,
+        if nothing is asked of this one but its digest: what both have in common is not hashed again, and nothing is derived."""
         try:
             frozen = _decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -421,29 +422,12 @@ class World:
             world.noted, world.followed = two.noted, two.followed
             world.ahead = {(role, index): known for role, index, known in two.ahead}
             world.ranges = {(role, index): runs for role, index, runs in two.ranges}
-        _cross_check(world)
-        world.refresh()
+        cross_check(world)
+        if like is None:
+            world.refresh()
+        else:
+            world.digests.borrow(world, like, like.digests)
         return world
-
-
-def _cross_check(world: World) -> None:
-    """Raises ValueError for a world that no fold leads to."""
-    held = set[tuple[str, str]]()
-    for seat in world.seats.values():
-        if seat.role not in world.roles or (seat.holder is not None and seat.holder not in world.members):
-            raise ValueError(f"not a world: seat {seat.seat} names a role or a holder that is not in it")
-        if seat.holder is not None and (seat.holder, seat.role) in held:
-            raise ValueError(f"not a world: {seat.holder} holds two seats of {seat.role!r}")
-        if seat.holder is not None:
-            held.add((seat.holder, seat.role))
-    if (world.unready.keys() | world.followed.keys()) - world.members.keys():
-        raise ValueError("not a world: somebody is not ready, or has a successor, who is not in it")
-    if world.ahead.keys() - world.seats.keys():
-        raise ValueError("not a world: something is done of a seat that is not in it")
-    if world.ranges.keys() - world.seats.keys():
-        raise ValueError("not a world: a seat that is not in it has ranges")
-    if world.members.keys() & world.gone.keys():
-        raise ValueError("not a world: a member is in it and gone at once")
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")

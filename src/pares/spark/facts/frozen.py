@@ -24,7 +24,8 @@ import msgspec
 
 from pares.core.errors import ParesError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Rises when states of before would be read wrongly: 2 hashes worlds in another way."""
 _OWN: Final = "pares."
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**64
