@@ -6,8 +6,9 @@ members of an earlier release go on using the same file, and a record without a 
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Any, Final, TypeVar
 
 from pares.ledger.base import MAX_READ_BYTES, Entry
 from pares.ledger.local.stamp import NO_CLOCK
@@ -15,6 +16,8 @@ from pares.ledger.source import Record
 from pares.ledger.sqlite.schema import MAX_OFFSET, SHIFT
 
 R = TypeVar("R", Entry, Record)
+_AT_ONCE: Final = 16
+"""Rows that are fetched at once: of each more than one reads, and of the largest not much more than is wanted."""
 
 _ENTRIES: Final = "SELECT id - ?, timestamp_ms, payload FROM entries WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
 """Plain `?`: Python 3.12.0 to 3.12.3 warns of numbered ones (`?1`) that get a sequence, at every read."""
@@ -65,7 +68,7 @@ def delete(connection: sqlite3.Connection, log: int, first: int, upto: int, stam
 
 def fetch(connection: sqlite3.Connection, log: int, offset: int, max_records: int) -> list[Entry]:
     """Entries of this log from `offset` on."""
-    return _rows(connection, _ENTRIES, Entry, log, offset, max_records, MAX_READ_BYTES)
+    return _rows(connection, _ENTRIES, Entry._make, log, offset, max_records, MAX_READ_BYTES)
 
 
 def fetch_keyed(
@@ -73,10 +76,10 @@ def fetch_keyed(
 ) -> list[Record]:
     """The same with keys, and at most `max_bytes` of payloads, but at least one."""
     if not _has_keys(connection):
-        entries = _rows(connection, _ENTRIES, Entry, log, offset, max_records, max_bytes)
+        entries = _rows(connection, _ENTRIES, Entry._make, log, offset, max_records, max_bytes)
         if not _has_keys(connection):  # nor had it when these were read
             return [Record(at, ms, None, payload) for at, ms, payload in entries]
-    return _rows(connection, _KEYED, Record, log, offset, max_records, max_bytes)
+    return _rows(connection, _KEYED, _record, log, offset, max_records, max_bytes)
 
 
 def fetch_stamps(connection: sqlite3.Connection, log: int, first: int, last: int, clock: bytes) -> dict[int, int]:
@@ -85,10 +88,14 @@ def fetch_stamps(connection: sqlite3.Connection, log: int, first: int, last: int
     return dict(connection.execute(_STAMPS, (key, key + first, key + last, clock)).fetchall())
 
 
+def _record(row: Iterable[Any]) -> Record:
+    return Record(*row)
+
+
 def _rows(
     connection: sqlite3.Connection,
     statement: str,
-    make: Callable[..., R],
+    make: Callable[[Iterable[Any]], R],
     log: int,
     offset: int,
     max_records: int,
@@ -101,16 +108,22 @@ def _rows(
     try:
         found: list[R] = []
         size = 0
-        for row in cursor:
-            one = make(*row)
-            size += len(one.payload)
-            if size > max_bytes and found:
-                break
-            found.append(one)
+        while rows := cursor.fetchmany(_AT_ONCE):
+            some = [*map(make, rows)]
+            size += sum([len(one.payload) for one in some])
+            if size > max_bytes:
+                return _within([*found, *some], max_bytes)
+            found += some
         return found
     finally:
         # An open cursor is an open read transaction, and that keeps the write-ahead log from being used from its start.
         cursor.close()
+
+
+def _within(found: list[R], max_bytes: int) -> list[R]:
+    """The leading ones, of at most so many bytes together; at least one."""
+    sizes = accumulate([len(one.payload) for one in found])
+    return found[: max(1, sum([size <= max_bytes for size in sizes]))]
 
 
 def _has_keys(connection: sqlite3.Connection) -> bool:
