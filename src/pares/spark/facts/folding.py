@@ -8,13 +8,13 @@ bus.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias, cast
 
 from pares.core.wire.neli_records import KINDS
 from pares.core.wire.records import AnyRecord, Unknown
-from pares.core.wire.said import Illegible, said
+from pares.core.wire.said import Illegible, Said, said
 from pares.spark.facts.allcall import CallHistory
 from pares.spark.facts.base import Fact
 from pares.spark.facts.claims import KEPT_PAYLOAD, EntryLike, History
@@ -49,6 +49,9 @@ class Share(NamedTuple):
     facts: list[Fact]
 
 
+_Shares: TypeAlias = "Mapping[str, tuple[list[EntryLike], Sequence[AnyRecord | Unknown]]]"
+
+
 class Partition:
     """The facts of the groups in one partition: of one, of several, or of all (None). A function of the entries alone.
 
@@ -80,9 +83,38 @@ class Partition:
     def shares(self, entries: Iterable[EntryLike], beats: Beats | None = None) -> Iterator[Share]:
         """The same, each with where the group begins in `entries`, in that order."""
         strays: list[Fact] = []
+        entries = [*entries]
+        known = None if self._bus else said(entries)
+        shares = self._of_one(entries, known) or self._by_group(entries, known, strays)
+        if strays:
+            yield Share(None, STRAY, strays)
+        for group, (share, records) in shares.items():
+            fold = self._folds[group]
+            if isinstance(fold, History):
+                yield Share(group, share[0][0], fold.take(share, records, beats))
+            elif fold is not None:
+                yield Share(group, share[0][0], fold.feed(share))
+
+    def _of_one(self, entries: list[EntryLike], known: Sequence[Said] | None) -> _Shares | None:
+        """What there is to fold if all entries are of one group, legible, and follow one another with no hole: as nearly always
+        in a log of one group. [a look at each was a tenth of the fold]"""
+        if not entries or not known or Illegible in set(map(type, known)):
+            return None
+        first, last = entries[0][0], entries[-1][0]
+        if self._next not in (None, first) or last - first != len(entries) - 1:
+            return None
+        records = cast("Sequence[AnyRecord | Unknown]", known)
+        groups = {record.g for record in records}
+        if len(groups) > 1 or not self._meets(records[0].g, records[0]):
+            return None
+        self._next = last + 1
+        return {records[0].g: (entries, records)}
+
+    def _by_group(self, entries: list[EntryLike], known: Sequence[Said] | None, strays: list[Fact]) -> _Shares:
+        """The same of any entries; what is of no group that is known goes to `strays`."""
         shares: dict[str, tuple[list[EntryLike], list[AnyRecord | Unknown]]] = {}
-        last, entries = self._next, [*entries]
-        for entry, record in zip(entries, repeat(None) if self._bus else said(entries), strict=False):
+        last = self._next
+        for entry, record in zip(entries, repeat(None) if known is None else known, strict=False):
             offset = entry[0]
             if offset != last and last is not None and offset > last and self._holes < HOLES:
                 # Lawful in some ledgers, and good to know where records are missed.
@@ -96,24 +128,23 @@ class Partition:
             group = record.g if record is not None else entry[2].partition(b"\n")[0].decode("utf-8", "backslashreplace")
             share = shares.get(group)
             if share is None:
-                if self._groups is not None and group not in self._groups:
+                if not self._meets(group, record):
                     continue
-                if group not in self._folds:
-                    induced = type(record) is Unknown and record.k in KINDS
-                    self._folds[group] = self._fold(group, induced=induced)
                 share = shares[group] = ([], [])
             share[0].append(entry)
             if record is not None:
                 share[1].append(record)
         self._next = last
-        if strays:
-            yield Share(None, STRAY, strays)
-        for group, (share, records) in shares.items():
-            fold = self._folds[group]
-            if isinstance(fold, History):
-                yield Share(group, share[0][0], fold.take(share, records, beats))
-            elif fold is not None:
-                yield Share(group, share[0][0], fold.feed(share))
+        return cast(_Shares, shares)
+
+    def _meets(self, group: str, record: AnyRecord | Unknown | None) -> bool:
+        """Whether the group is asked for; then it has a fold, or runs claims in another partition. `record`: one of its."""
+        if self._groups is not None and group not in self._groups:
+            return False
+        if group not in self._folds:
+            induced = type(record) is Unknown and record.k in KINDS
+            self._folds[group] = self._fold(group, induced=induced)
+        return True
 
     def finish(self) -> Iterator[tuple[str | None, list[Fact]]]:
         """What can be said only at the end."""
