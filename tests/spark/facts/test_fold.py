@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
+from itertools import repeat
 
 import pytest
 from scribe import BASE, Scribe, Truth, story
@@ -260,3 +262,34 @@ def test_all_groups_of_a_partition_are_folded_in_one_pass() -> None:
         ("hole", len(entries) - 1, len(entries) + 2),
         ("bad", len(entries) + 2, None),
     ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_partition_tells_the_same_whatever_its_portions(seed: int) -> None:
+    """Of portions in which nothing is amiss not each entry is looked at: what is amiss stands in some, and between others."""
+    rng, at = random.Random(seed), 0
+    entries: list[tuple[int, int, bytes]] = []
+    for _, at_ms, payload in story(30 + seed, roles=3, steps=120).entries:
+        at += 3 if rng.random() < 0.02 else 1
+        entries.append((at, at_ms, payload))
+        for extra in (b"junk", payload.replace(b'"g":"g"', b'"g":"other"')):
+            if rng.random() < 0.02:
+                at += 1
+                entries.append((at, at_ms, extra))
+
+    def told(sizes: Iterator[int]) -> dict[str | None, list[Fact]]:
+        fold, begin = Partition(frozenset(("g",)), 0, 0, claims=True), 0
+        found: dict[str | None, list[Fact]] = {}
+        while begin < len(entries):
+            size = next(sizes)
+            for group, facts in fold.feed(entries[begin : begin + size]):
+                found.setdefault(group, []).extend(facts)
+            begin += size
+        for group, facts in fold.finish():
+            found.setdefault(group, []).extend(facts)
+        return found
+
+    single = told(repeat(1))
+    assert {fact.kind for fact in single[None]} == {"hole", "bad"}
+    assert told(repeat(len(entries))) == single
+    assert told(iter(lambda: rng.randint(1, 9), 0)) == single
