@@ -1,7 +1,7 @@
 """What a witness brings: takeovers across hosts after SIGKILL and after an OOM kill, with it and without; and what it costs.
 
-Three hosts are network namespaces, with a member, a lock folder and a witness each; Kafka is in a fourth. The witness runs in a
-process namespace of its own, as in a sidecar container: no process id of the members means anything there.
+Three hosts are network namespaces, with a boot id, a member, a lock folder and a witness each; Kafka is in a fourth. The witness
+runs in a process namespace of its own, as in a sidecar container: no process id of the members means anything there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -100,10 +101,19 @@ class Scene:
     def _locks(self, host: str) -> Path:
         return self._folder / host
 
+    def _on(self, host: str, apart: Sequence[str]) -> list[str]:
+        """What goes before a command that is to run on a host: in its network, and with a boot id of its own, as each host has.
+        [of one boot, the members of all three would take one another for neighbours that see each other's locks]"""
+        boot = self._folder / f"{host}.boot"
+        if not boot.exists():
+            boot.write_text(f"{uuid.uuid4()}\n")
+        bound = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
+        return [*self.net.prefix(host), *apart, "sh", "-c", bound, str(boot)]
+
     def _witness(self, host: str) -> None:
         own = ["--ledger", self.troupe.url, "--group", "bench", "--lock-folder", str(self._locks(host)), "--json"]
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        command = [*self.net.prefix(host), *apart, sys.executable, "-m", "pares", "witness", *own]
+        command = [*self._on(host, apart), sys.executable, "-m", "pares", "witness", *own]
         process = subprocess.Popen(guarded(command), stderr=subprocess.PIPE, text=True)
         self._stack.callback(_end, process)
         assert process.stderr is not None
@@ -116,7 +126,7 @@ class Scene:
         name = f"{host}-{next(self._numbers)}"
         self._hosts[name] = host
         command = [sys.executable, "-m", "bench.worker", self.troupe.url, name, str(self._session), "r"]
-        self.troupe.cast(name, [*self.net.prefix(host), *command, f"locks={self._locks(host)}"])
+        self.troupe.cast(name, [*self._on(host, ["unshare", "--mount"]), *command, f"locks={self._locks(host)}"])
 
     def kill(self) -> float:
         """SIGKILL to the leader. Milliseconds until another host leads."""
