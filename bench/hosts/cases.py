@@ -1,6 +1,6 @@
 """What a witness brings: takeovers across hosts after SIGKILL and after an OOM kill, with it and without; and what it costs.
 
-Three hosts are network namespaces, with a boot id, a member, a lock folder and a witness each; Kafka is in a fourth. The witness
+Three hosts are network namespaces, with a boot id, a member, a lock folder and a witness each; Kafka is in a fourth. A witness
 runs in a process namespace of its own, as in a sidecar container: no process id of the members means anything there.
 """
 
