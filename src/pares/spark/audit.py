@@ -12,6 +12,7 @@ in its favour: what it did not say is bounded by its lease.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -263,12 +264,12 @@ def judged(
     from pares.spark.reading import SMALL
 
     short = reading.entries <= SMALL
-    with Compiling(spark, few=short):
+    with Compiling(spark, rows=0 if short else math.inf):
         struck = rows_.faults_of(spark, faults)
         rows_.check_faults(struck, rows_.told(faults))
     here, files = reading.here, reading.files
     frames = tables.of_log(spark, facts, struck, allowed, short=short, engine=engine, here=here, files=files)
-    with Compiling(spark, few=frames.few):
+    with Compiling(spark, rows=frames.of_rows):
         heads = _heads(frames.lists(["groups"])["groups"], reading, group)
         sums = tables.sums(frames, short=short)
         shown = tables.shown(frames, short=short)
@@ -288,7 +289,7 @@ def judged(
         by: Literal["spark", "python"] = "python" if frames.by_oracles else "spark"
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole, engine=by)
         if isinstance(group, str):
-            with Compiling(spark, few=frames.few) as how:
+            with Compiling(spark, rows=frames.of_rows) as how:
                 result = replace(result, picture=_picture(result, frames, shown.held, how))
         found.append(result)
     return found

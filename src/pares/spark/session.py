@@ -296,10 +296,10 @@ def settled(frame: DataFrame) -> DataFrame:
     """The frame with its rows worked out now, once. Executors keep them. Where these are processes of their own, two keep each
     row, if there are two by then: what one alone has kept is gone with it, and Spark can't work it out again (`while_kept`).
     [one executor of twenty is lost, and with it the audit]"""
-    if is_here(frame.sparkSession):
-        return frame.localCheckpoint(eager=True)
     from pyspark import StorageLevel
 
+    if is_here(frame.sparkSession):
+        return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, False))
     # As it keeps them by itself, but twice.
     return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, True, 2))
 

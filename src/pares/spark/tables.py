@@ -7,12 +7,13 @@ memory]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
-from pares.spark.host.compiling import FEW, Compiling
+from pares.spark.host.compiling import Compiling
 from pares.spark.host.kept import Kept
 from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
@@ -75,8 +76,8 @@ class Frames(MutableMapping[str, "DataFrame"]):
         """All but beats, and runs, of a log whose facts are in files."""
         self.by_oracles = False
         """Whether the rules are answered in plain Python."""
-        self.few = False
-        """Whether the tables are made of few rows, however many records there are: see `host.compiling`."""
+        self.of_rows = math.inf
+        """Of how many rows the tables are made, however many records there are; infinite, where nobody knows."""
 
     def later(self, rows: Mapping[str, Sequence[Row]], make: Mapping[str, Callable[[], DataFrame]]) -> None:
         """What the rows of some are, and what makes the frames of these when they are asked for."""
@@ -154,8 +155,8 @@ def of_log(
     frames = Frames(spark)
     if files is not None and here is None:
         frames.sifted = sifting.sifted(spark, files)
-    frames.few = short or (frames.sifted is not None and sifting.size(frames.sifted) <= FEW)
-    with Compiling(spark, few=frames.few) as how:
+    frames.of_rows = 0 if short else math.inf if frames.sifted is None else sifting.size(frames.sifted)
+    with Compiling(spark, rows=frames.of_rows) as how:
         settled = _Settle(frames, short)
         if here is not None:
             frames.held |= divided(here)
@@ -192,7 +193,7 @@ def _here(frames: Frames, here: pa.Table, allowed: Allowed, settled: _Settle) ->
     """All rows in plain Python; the frames by Spark, as they are asked for."""
 
     def made(name: str, query: Callable[[Frames, Allowed], DataFrame]) -> DataFrame:
-        with Compiling(frames.spark, few=True):
+        with Compiling(frames.spark, rows=0):
             return settled(name, query(frames, allowed))
 
     rows = plain_tables(here, frames.lists(["faults"])["faults"], allowed)

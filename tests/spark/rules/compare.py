@@ -130,7 +130,7 @@ def judge(
         sql = hinted(text(f"queries/{mutant.rule}"))
         assert mutant.what in sql, mutant
         parts.append(answer(str(number), sql.replace(mutant.what, mutant.then)))
-    with Compiling(spark, few=True):
+    with Compiling(spark, rows=0):
         frames = tables.of_log(spark, held, struck, allowed, short=True, engine="spark", files=files)
         by_sql = {name: frames[name].toArrow().to_pylist() for name in ("violations", *COMPARED, "known")}
         inputs = {name: frames[name].toArrow().to_pylist() for name in (*INPUTS, "segments", "balance")}

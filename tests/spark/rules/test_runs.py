@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from importlib import import_module
@@ -225,13 +226,13 @@ def test_few_rows_are_gone_through_without_the_compiler(
         return frame.localCheckpoint(eager=True)
 
     def asked(few: int) -> tuple[set[str | None], list[Any]]:
-        monkeypatch.setattr(tables, "FEW", few)
+        monkeypatch.setattr(compiling, "FEW", few)
         monkeypatch.setattr(tables, "settled", settled)
         seen.clear()
         frames = tables.of_log(
             spark, spark.read.parquet(path), none, ALLOWED, short=False, engine="spark", files=Files([path])
         )
-        assert frames.few is (few > 0)
+        assert 0 < frames.of_rows < 10**6
         assert spark.conf.get(_COMPILES) == before
         return {*seen}, sorted(key(row) for row in frames["violations"].toArrow().to_pylist())
 
@@ -247,17 +248,27 @@ def test_the_settings_of_a_session_that_was_not_started_here_stay(
 ) -> None:
     monkeypatch.setattr(compiling, "started_here", lambda _: False)
     before = spark.conf.get(_COMPILES)
-    with Compiling(spark, few=True) as how:
+    with Compiling(spark, rows=0) as how:
         assert spark.conf.get(_COMPILES) == before
         with how.many():
             assert spark.conf.get(_COMPILES) == before
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("rows", "parts"), [(0, "1"), (10**5, None), (10**6, "4"), (10**8, "400"), (math.inf, None)])
+def test_many_rows_are_gone_through_in_more_parts(spark: SparkSession, rows: float, parts: str | None) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    with Compiling(spark, rows=rows):
+        assert spark.conf.get("spark.sql.shuffle.partitions") == (parts or before)
+        assert (spark.conf.get(_COMPILES) == "false") is (rows == 0)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+@pytest.mark.spark
 def test_the_last_of_several_audits_puts_the_settings_back(spark: SparkSession) -> None:
     """Threads may audit at once in one session, and end in any order."""
     before = spark.conf.get(_COMPILES)
-    one, two = Compiling(spark, few=True), Compiling(spark, few=True)
+    one, two = Compiling(spark, rows=0), Compiling(spark, rows=0)
     one.__enter__()
     two.__enter__()
     with one.many():

@@ -1,26 +1,39 @@
-"""Whether Spark compiles its queries: to go through a few thousand rows takes less time than the compiler."""
+"""Whether Spark compiles its queries, and in how many parts it goes through rows: a few thousand take less time than the
+compiler, and of millions no task has room for half."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from pares.spark.host.telling import SHUFFLE_PARTITIONS
 from pares.spark.session import started_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PARTS: Final = "spark.sql.shuffle.partitions"
 FEW: Final = 60_000
 """Rows of which an audit's tables are made, where compiling no longer pays. [of 45,000 they take three quarters of the time
 without, of 65,000 as long either way, of 200,000 twice as long]"""
+A_TASK: Final = 250_000
+"""Rows of which one task is to have its share, more or less."""
 _INTERPRETED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
+    _PARTS: "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+
+
+def _settings(rows: float) -> Mapping[str, str]:
+    if rows <= FEW:
+        return _INTERPRETED
+    parts = SHUFFLE_PARTITIONS if math.isinf(rows) else int(rows) // A_TASK
+    return {_PARTS: str(parts)} if parts > SHUFFLE_PARTITIONS else {}
 
 
 _lock: Final = threading.Lock()
@@ -31,15 +44,16 @@ _before: Final = dict[str, str | None]()
 
 
 class Compiling:
-    """For the queries of a `with` block: of few rows none is compiled, and each is done in one partition. Only in a session
-    that was started here: a caller's settings are the caller's.
+    """For the queries of a `with` block. `rows`: of how many they are made, more or less; `math.inf`: nobody knows. Of few rows
+    none is compiled, and each is done in one partition; of many, in the more partitions the more there are. [a million terms,
+    in two partitions, end in a heap of 1.5 GB] Only in a session that was started here: a caller's settings are the caller's.
 
     For the sink's rows compiling pays: a million of them take four times as long without.
     """
 
-    def __init__(self, spark: SparkSession, *, few: bool) -> None:
+    def __init__(self, spark: SparkSession, *, rows: float) -> None:
         self._spark = spark
-        self._settings: Mapping[str, str] = _INTERPRETED if few and started_here(spark) else {}
+        self._settings: Mapping[str, str] = _settings(rows) if started_here(spark) else {}
 
     def __enter__(self) -> Compiling:
         if self._settings:
