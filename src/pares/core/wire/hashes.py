@@ -64,11 +64,9 @@ def _still(value: Any) -> Any:
     return value
 
 
-def _alike(part: Any, other: Any) -> bool:
-    """Whether two parts have the same hash because they are the same, but for what is hashed at each place."""
-    if type(part) is MemberState and type(other) is MemberState:
-        return bool(_still(part) == _still(other))
-    return bool(part == other)
+def _still_alike(part: Any, other: Any) -> bool:
+    """Whether two members are the same, but for what every beat changes."""
+    return type(part) is MemberState and type(other) is MemberState and bool(_still(part) == _still(other))
 
 
 class Tables(Protocol):
@@ -124,8 +122,8 @@ class Digests:
             parts, same = getattr(world, table), getattr(other, table)
             for name, part in parts.items():
                 key = (table, name)
-                known = theirs._hashes.get(key)
-                if known is None or key in theirs.dirty or not _alike(part, same.get(name)):
+                known, like = theirs._hashes.get(key), same.get(name)
+                if known is None or key in theirs.dirty or not (part == like or _still_alike(part, like)):
                     self.dirty.add(key)
                 else:
                     self._hashes[key] = known
