@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 from scribe import story
 
+from pares.core.errors import ConfigError
 from pares.spark.host.ending import may_be_killed
+from pares.spark.host.telling import HEAP, heap_kib
 
 QUIET = """
 import sys
@@ -55,6 +58,15 @@ except CapabilityError as error:
     print(error)
 """
 
+
+NO_HEAP = """
+from pares.spark.session import session
+from pares.core.errors import ConfigError
+try:
+    session(memory="350m")
+except ConfigError as error:
+    print(error)
+"""
 
 SPARED = """
 import sys
@@ -152,3 +164,23 @@ def test_a_command_imports_no_pandas(tmp_path: Path, engine: str) -> None:
     url = story(1, roles=2, steps=20).save(tmp_path / "work.db")
     done = _run(SPARED, "audit", "--ledger", url, "--group", "g", "--engine", engine)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_heap_with_which_spark_does_not_start_is_refused() -> None:
+    """By Spark itself only after seconds, with a trace."""
+    said = subprocess.run([sys.executable, "-c", NO_HEAP], capture_output=True, text=True, timeout=120)
+    assert said.stdout == "a heap of '350m' is too small for Spark, which needs 512m at least\n", said.stderr
+
+
+@pytest.mark.parametrize(
+    ("heap", "kib"),
+    [(None, 1 << 20), ("512m", 512 << 10), ("1024", 1 << 20), ("4G", 4 << 20), ("4gb", 4 << 20)],
+)
+def test_a_heap_is_written_as_spark_has_it(heap: str | None, kib: int) -> None:
+    assert heap_kib({} if heap is None else {HEAP: heap}) == kib
+
+
+@pytest.mark.parametrize("heap", ["", "lots", "1.5g", "-4g", "4 apples", "0", "511m", "100000k"])
+def test_any_other_heap_is_refused(heap: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(repr(heap))):
+        heap_kib({HEAP: heap})

@@ -22,7 +22,6 @@ import atexit
 import contextlib
 import logging
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -36,7 +35,7 @@ from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
 from pares.spark.host.ending import may_be_killed
 from pares.spark.host.kept import is_here
-from pares.spark.host.telling import JAVA, MEMORY, environment, settings_of
+from pares.spark.host.telling import HEAP, JAVA, MEMORY, environment, heap_kib, settings_of
 from pares.spark.java import find_java, require_java
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class _Starting:
 
     @property
     def heap(self) -> str:
-        return self._settings.get("spark.driver.memory", MEMORY)
+        return self._settings.get(HEAP, MEMORY)
 
     def wait(self) -> SparkSession:
         self._done.wait()
@@ -188,7 +187,8 @@ def session(
 
     Promised of a session started here: nothing on the console, no web interface, no address but 127.0.0.1, UTC, workers of
     this interpreter, everything temporary removed when the process ends. Raises `CapabilityError` if there is no
-    pyspark, no Java, or Spark does not start; the message quotes Spark's own log.
+    pyspark, no Java, or Spark does not start; the message quotes Spark's own log. Raises `ConfigError` for a heap with which
+    Spark does not start.
     """
     return started(app, memory=memory, master=master, conf=conf)
 
@@ -207,9 +207,10 @@ def started(
     nothing, and all later ones load them one by one]"""
     if _current is None and (existing := _existing()) is not None:
         return existing
-    given = {"spark.driver.memory": memory, "spark.master": master}
-    settings = {name: value for name, value in given.items() if value is not None}
-    starting = _begin(app, None, {**settings, **(conf or {})}, fill, nice=False)
+    given = {HEAP: memory, "spark.master": master}
+    settings = {**{name: value for name, value in given.items() if value is not None}, **(conf or {})}
+    heap_kib(settings)
+    starting = _begin(app, None, settings, fill, nice=False)
     if meanwhile is not None:
         meanwhile()
     return starting.wait()
@@ -404,8 +405,7 @@ def _archive(java: JavaHome, settings: Mapping[str, str]) -> Archive | None:
     if any(key in settings for key in _CLASSES):
         return None
     # From 32 GiB on a JVM has wider references, and can't map what was written with narrow ones.
-    size = re.fullmatch(r"(\d+)([kmgt])b?", settings.get("spark.driver.memory", MEMORY).lower())
-    wide = size is not None and int(size[1]) << 10 * "kmgt".index(size[2]) >= 32 << 20
+    wide = heap_kib(settings) >= 32 << 20
     return Archive(java, Path(pyspark.__file__).parent / "jars", f"{pyspark.__version__}{' wide' if wide else ''}")
 
 

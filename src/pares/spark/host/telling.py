@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
+
+from pares.core.errors import ConfigError
 
 SHUFFLE_PARTITIONS: Final = 2
 """An audit's tables have one row a term: the default of 200 would spend seconds on empty partitions."""
 MEMORY: Final = "1g"
 """The heap of a driver that is started here, unless told otherwise."""
+LEAST: Final = "512m"
+"""The least heap: of less than 450 MiB, as the JVM counts them, Spark makes no use."""
+HEAP: Final = "spark.driver.memory"
+_SIZE: Final = re.compile(r"(\d+)(?:([kmgt])b?)?")
 JAVA: Final = "spark.driver.extraJavaOptions"
 _LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM that only puts the command of the other one together."""
@@ -32,7 +39,7 @@ def settings_of(app: str, folder: Path) -> dict[str, str]:
     return {
         "spark.app.name": app,
         "spark.master": f"local[{min(cores, 4)}]",
-        "spark.driver.memory": MEMORY,
+        HEAP: MEMORY,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         JAVA: options,
@@ -52,6 +59,23 @@ def settings_of(app: str, folder: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.faulthandler.enabled": "true",
     }
+
+
+def heap_kib(settings: Mapping[str, str]) -> int:
+    """How large the heap is to be. Raises `ConfigError` for what is no size, and for one with which Spark does not start."""
+    text = settings.get(HEAP, MEMORY)
+    found = _kib(text)
+    if found is None:
+        raise ConfigError(f"a heap of {text!r} is no size: write it as {LEAST} or 4g")
+    if found < (_kib(LEAST) or 0):
+        raise ConfigError(f"a heap of {text!r} is too small for Spark, which needs {LEAST} at least")
+    return found
+
+
+def _kib(text: str) -> int | None:
+    """A number alone is one of MiB, as Spark has it."""
+    size = _SIZE.fullmatch(text.strip().lower())
+    return None if size is None else int(size[1]) << 10 * "kmgt".index(size[2] or "m")
 
 
 @contextlib.contextmanager
