@@ -207,6 +207,7 @@ def test_out_of_files_the_same_is_said(spark: SparkSession, tmp_path: Path, monk
 
 
 _COMPILES = "spark.sql.codegen.wholeStage"
+_PARTS = "spark.sql.shuffle.partitions"
 
 
 @pytest.mark.spark
@@ -257,23 +258,26 @@ def test_the_settings_of_a_session_that_was_not_started_here_stay(
 @pytest.mark.spark
 @pytest.mark.parametrize(("rows", "parts"), [(0, "1"), (10**5, None), (10**6, "4"), (10**8, "400"), (math.inf, None)])
 def test_many_rows_are_gone_through_in_more_parts(spark: SparkSession, rows: float, parts: str | None) -> None:
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    with Compiling(spark, rows=rows):
-        assert spark.conf.get("spark.sql.shuffle.partitions") == (parts or before)
+    before = spark.conf.get(_PARTS)
+    with Compiling(spark, rows=rows) as how:
+        assert spark.conf.get(_PARTS) == (parts or before)
         assert (spark.conf.get(_COMPILES) == "false") is (rows == 0)
-    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+        with how.many():
+            assert spark.conf.get(_PARTS) == (before if rows == 0 else parts or before)
+    assert spark.conf.get(_PARTS) == before
 
 
 @pytest.mark.spark
-def test_the_last_of_several_audits_puts_the_settings_back(spark: SparkSession) -> None:
-    """Threads may audit at once in one session, and end in any order."""
-    before = spark.conf.get(_COMPILES)
-    one, two = Compiling(spark, rows=0), Compiling(spark, rows=0)
+@pytest.mark.parametrize("rows", [0, 10**6])
+def test_the_last_of_several_audits_puts_the_settings_back(spark: SparkSession, rows: int) -> None:
+    """Threads may audit at once in one session, and end in any order; and each sets what its log asks for."""
+    before, parts = spark.conf.get(_COMPILES), spark.conf.get(_PARTS)
+    one, two = Compiling(spark, rows=rows), Compiling(spark, rows=0)
     one.__enter__()
     two.__enter__()
-    with one.many():
+    with two.many():
         assert spark.conf.get(_COMPILES) == before
     one.__exit__()
     assert spark.conf.get(_COMPILES) == "false"
     two.__exit__()
-    assert spark.conf.get(_COMPILES) == before
+    assert (spark.conf.get(_COMPILES), spark.conf.get(_PARTS)) == (before, parts)

@@ -40,7 +40,7 @@ _lock: Final = threading.Lock()
 _within: Final = list["Compiling"]()
 """Those that have set something now: threads may audit at once in the one session that was started here."""
 _before: Final = dict[str, str | None]()
-"""What was set before the first of them came."""
+"""What was set before the first of them came that has set it too."""
 
 
 class Compiling:
@@ -58,8 +58,8 @@ class Compiling:
     def __enter__(self) -> Compiling:
         if self._settings:
             with _lock:
-                if not _within:
-                    _before.update({key: self._spark.conf.get(key, None) for key in self._settings})
+                for key in self._settings.keys() - _before.keys():
+                    _before[key] = self._spark.conf.get(key, None)
                 _within.append(self)
                 self._set(self._settings)
         return self
@@ -70,11 +70,12 @@ class Compiling:
                 _within.remove(self)
                 if not _within:
                     self._set(_before)
+                    _before.clear()
 
     @contextmanager
     def many(self) -> Iterator[None]:
         """For those among them that go through many rows all the same."""
-        if not self._settings:
+        if self._settings is not _INTERPRETED:
             yield
             return
         self._set(_before)
