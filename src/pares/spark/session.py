@@ -299,6 +299,8 @@ def settled(frame: DataFrame) -> DataFrame:
     [one executor of twenty is lost, and with it the audit]"""
     from pyspark import StorageLevel
 
+    # As bytes, which Spark counts rightly, and puts on its disk when it has to. [as objects, those of a million terms take a
+    # heap that it takes for free]
     if is_here(frame.sparkSession):
         return frame.localCheckpoint(eager=True, storageLevel=StorageLevel(True, True, False, False))
     # As it keeps them by itself, but twice.
