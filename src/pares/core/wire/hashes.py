@@ -43,18 +43,18 @@ def hash_of(key: Any, value: Any) -> int:
 
 def lasting_hash_of(key: Any, value: Any) -> int:
     """The lasting hash of the same."""
-    return int.from_bytes(blake2b(_encoder.encode((key, _still(value))), digest_size=8).digest())
+    return stable_hash(_encoder.encode((key, _still(value))))
 
 
 def lasting_hash(values: tuple[Any, ...]) -> int:
     """The lasting hash of numbers and texts; the quick one is `hash`."""
-    return int.from_bytes(blake2b(repr(values).encode(), digest_size=8).digest())
+    return stable_hash(repr(values))
 
 
 def _lasting_moving(members: Mapping[str, MemberState]) -> int:
     """Of what every beat changes of members, the lasting hash. [one for each of them takes four times as long]"""
     moving = [(m.id, m.n, m.offset, m.due_ms, m.count) for _, m in sorted(members.items())]
-    return int.from_bytes(blake2b(_encoder.encode(moving), digest_size=8).digest())
+    return stable_hash(_encoder.encode(moving))
 
 
 def _still(value: Any) -> Any:
