@@ -95,7 +95,7 @@ class Consumption:
     load: int
     """Partitions (with ranges, slots) that it holds, and may believe that it holds."""
     lag: int
-    """Offsets of these that are not done, in all."""
+    """Offsets of these that are not done, in all, as `Consumer.lag` counts them."""
     claims: tuple[Claim, ...]
     """Each of them."""
     group_offsets: str | None = None

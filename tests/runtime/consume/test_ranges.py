@@ -49,6 +49,26 @@ def test_c11_several_work_on_one_partition_at_once_and_each_record_is_given_out_
     until(lambda: [each.lag() for each in consumers] == [0, 0, 0], "all is done")
 
 
+def test_c11_what_nobody_has_claimed_yet_lags_too(make: Make) -> None:
+    topic = Topic()
+    topic.append(*map(str, range(200)))
+    one, two = ranged(make, topic, "a", slots=2), ranged(make, topic, "b", slots=2)
+    until(lambda: len(slots(one)) == len(slots(two)) == 1, "a slot for each")
+    assert one.lag() == two.lag() == 200, "nothing was asked for, so nothing is claimed"
+    batch = one.next_batch(30)
+    assert batch is not None
+    assert one.lag() == 200, "it has claimed some, and done none"
+    until(lambda: two.lag() < 200, "what the other one has claimed is not its own")
+    batch.done()
+    assert one.lag() == 200 - len(batch)
+    health = one.health().consumption
+    assert health is not None
+    assert health.lag == 200 - len(batch)
+    workers = [Worker(each) for each in (one, two)]
+    until(lambda: one.lag() == two.lag() == 0, "all is done")
+    assert len(batch) + sum(len(worker.seen) for worker in workers) == 200
+
+
 def test_c11_what_comes_has_its_owner_already_by_a_range_ahead_of_the_end(make: Make, url: str) -> None:
     topic = Topic()
     consumer = ranged(make, topic, slots=1)

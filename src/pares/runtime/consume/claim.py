@@ -9,6 +9,7 @@ from pares.core.wire.divided.divisions import barred
 from pares.core.wire.divided.keys import parts
 from pares.core.wire.divided.ranges import slots
 from pares.core.wire.world import World
+from pares.runtime.consume.divided.ranging import lags_of_slot
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.tenancy import Tenancy
 from pares.runtime.views import Claim
@@ -30,6 +31,20 @@ def claims_of(member: Seated, tenancies: Iterable[Tenancy], *, all: bool) -> lis
         place = (partition.topic, partition.number, seat.holder, state, seat.token, position, None, None)
         found.append(Claim(*place, *_slot_of(partition)))
     return sorted(found, key=lambda claim: (claim.topic, claim.partition, -1 if claim.slot is None else claim.slot))
+
+
+def lag_of(member: Seated, tenancies: Iterable[Tenancy]) -> int:
+    """Offsets of these partitions that are not done, in all; see `Consumer.lag`."""
+    lags: dict[tuple[Partition, int], int] = {}
+    for tenancy in tenancies:
+        partition, lag = tenancy.partition, tenancy.lag
+        whole = (partition.whole, WHOLE)
+        if tenancy.ranges is not None:
+            free, lag = lags_of_slot(member.world, tenancy)
+            lags[whole] = max(lags.get(whole, 0), free)
+        key = whole if partition.keys else (partition.whole, partition.slot)
+        lags[key] = max(lags.get(key, 0), lag)
+    return sum(lags.values())
 
 
 def _is_no_use(world: World, role: str) -> bool:

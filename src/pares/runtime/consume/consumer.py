@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.consume.lanes import Order
-from pares.core.consume.names import WHOLE, Partition
 from pares.core.errors import ConfigError
 from pares.core.wire.records import MAX_SESSION_MS, MIN_SESSION_MS
 from pares.ledger import Ledger
@@ -16,7 +15,7 @@ from pares.ledger.sources import Record, Source
 from pares.runtime.config.numbers import number
 from pares.runtime.config.settings import SESSION
 from pares.runtime.consume.batch import Batch
-from pares.runtime.consume.claim import claims_of
+from pares.runtime.consume.claim import claims_of, lag_of
 from pares.runtime.consume.dead_letters import DeadLetters, Stream, opened
 from pares.runtime.consume.feeder import Feeder
 from pares.runtime.consume.handling import handle_all
@@ -287,14 +286,10 @@ class Consumer(Closing):
 
     def lag(self) -> int:
         """How many offsets of its partitions are not done, in all; their ends are asked for. Of a partition that is divided by
-        keys, it is those behind the hindmost of its slots. Raises `LedgerUnavailable`."""
+        keys, it is those behind the hindmost of its slots; of one that is divided by ranges, those of its own ranges, and those
+        that no consumer has claimed yet, which each of them counts. Raises `LedgerUnavailable`."""
         self._member.check_usable()
-        lags: dict[tuple[Partition, int], int] = {}
-        for tenancy in look_at_ends(list(self._feeder.tenancies.values()), strict=True):
-            partition = tenancy.partition
-            key = (partition.whole, WHOLE if partition.keys else partition.slot)
-            lags[key] = max(lags.get(key, 0), tenancy.lag)
-        return sum(lags.values())
+        return lag_of(self._member, look_at_ends(list(self._feeder.tenancies.values()), strict=True))
 
     def load(self) -> int:
         """How many partitions it holds, and may believe that it holds."""
@@ -313,8 +308,9 @@ class Consumer(Closing):
         return self._member.health()
 
     def _consumption(self) -> Consumption:
-        claims = tuple(claims_of(self._member, list(self._feeder.tenancies.values()), all=False))
-        found = Consumption(self.delivery, len(claims), sum(claim.lag or 0 for claim in claims), claims)
+        tenancies = [tenancy for tenancy in list(self._feeder.tenancies.values()) if tenancy.term]
+        claims = tuple(claims_of(self._member, tenancies, all=False))
+        found = Consumption(self.delivery, len(claims), lag_of(self._member, tenancies), claims)
         return found if self._offsets is None else self._offsets.told(found)
 
     @property

@@ -103,10 +103,14 @@ class Tenancy:
     def lag(self) -> int:
         """Records, holes included, that are not done; of a slot of ranges, those of its ranges; of a slot of keys those of all
         keys, as it is known only when they are read whose they are."""
-        if self.ranges is None:
-            return max(0, self.end - self.worked)
-        done = sum(self.ranges.within(first, min(upto, self.end)) for first, upto in self.progress.ahead())
-        return self.ranges.within(self.progress.position, self.end) - done
+        return max(0, self.end - self.worked) if self.ranges is None else self.lag_of(self.ranges)
+
+    def lag_of(self, ranges: Ranges) -> int:
+        """Of a slot that has these."""
+        left = ranges.within(
+            self.progress.position, self.end
+        )  # first: what is done meanwhile is rather counted than missed
+        return left - sum(ranges.within(first, min(upto, self.end)) for first, upto in self.progress.ahead())
 
     @property
     def to_give(self) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pares.core import events as ev
-from pares.core.consume.ranging import Sizes
+from pares.core.consume.ranging import Ranges, Sizes
 from pares.core.errors import LedgerRewound
 from pares.core.wire.divided.ranges import frontier, slots
+from pares.core.wire.world import World
 from pares.ledger.sources import Fetched
 from pares.runtime.consume.kit import Seated
 from pares.runtime.consume.settings import Settings
@@ -150,6 +151,15 @@ class Ranging:
         tenancy.to = to
         run = tenancy.ranges.at(tenancy.progress.next)
         return to if run is None else min(to, run[1])
+
+
+def lags_of_slot(world: World, tenancy: Tenancy) -> tuple[int, int]:
+    """How many offsets of its partition no slot has claimed yet, and how many of its own are not done. By what the log says,
+    and in this order: so what is claimed meanwhile counts in one of them. [a range that its feeder was not told of counts in
+    neither, and a partition seems to be worked off]"""
+    whole = world.seats.get((tenancy.partition.whole.role, 0))
+    free = max(0, tenancy.end - (0 if whole is None else frontier(world, whole)))
+    return free, tenancy.lag_of(Ranges(world.ranges.get((tenancy.role, 0), ())))
 
 
 def clipped(fetched: Fetched, upto: int) -> Fetched:
