@@ -87,6 +87,15 @@ def _run(code: str, *arguments: str, **env: str) -> subprocess.CompletedProcess[
     )
 
 
+def _mentioned(folder: Path) -> bool:
+    """Whether a process was started with it."""
+    for told in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in told.read_bytes():
+                return True
+    return False
+
+
 @pytest.mark.spark
 def test_the_console_stays_quiet_and_nothing_is_left(tmp_path: Path) -> None:
     url = story(1, roles=3, steps=40).save(tmp_path / "work.db")
@@ -137,9 +146,29 @@ def test_a_command_leaves_nothing_though_its_jvm_is_ended_at_once(tmp_path: Path
     done = _run("from pares.cli import main; main()", *given, TMPDIR=str(tmp_path / "temporary"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert not [*(tmp_path / "temporary").iterdir()]
-    for told in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            assert str(tmp_path / "temporary").encode() not in told.read_bytes()
+    assert not _mentioned(tmp_path / "temporary")
+
+
+@pytest.mark.spark
+def test_what_a_killed_command_has_left_the_next_one_removes(tmp_path: Path) -> None:
+    url = story(1, roles=2, steps=20).save(tmp_path / "work.db")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    given = ["audit", "--ledger", url, "--group", "g", "--engine", "spark"]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-m", "pares", *given], env=env, stderr=subprocess.DEVNULL) as killed:
+        deadline = time.monotonic() + 120
+        while not list(temporary.glob("pares-spark-*/local/*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        killed.kill()
+    while _mentioned(temporary):  # its JVM ends when it has noticed
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert list(temporary.glob("pares-spark-*/held"))
+    done = _run("from pares.cli import main; main()", *given, TMPDIR=str(temporary))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not [*temporary.iterdir()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who is whose child is looked up in /proc")

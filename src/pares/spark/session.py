@@ -11,6 +11,7 @@ Rules, each with what breaks without it:
 * Workers run this very interpreter. Spark's own choice is the first ``python3`` on PATH, which lacks the packages of a
   virtual environment.
 * Every folder is this process's own and all addresses are loopback: two runs at once never meet, nothing listens outside.
+  What a killed process has left is removed by the next one: see `host.folder`.
 * The JVM's classes come from an archive in the user's cache, if one is there or can be made: see `host.archive`.
 * The session is made on a background thread also because Spark, on the main thread, puts a handler of its own in place of
   the program's for Ctrl-C.
@@ -22,9 +23,7 @@ import atexit
 import contextlib
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -34,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pares.core.errors import CapabilityError
 from pares.spark.host.archive import WRITING_SECONDS, Archive
 from pares.spark.host.ending import may_be_killed
+from pares.spark.host.folder import Folder, sweep
 from pares.spark.host.kept import is_here
 from pares.spark.host.telling import HEAP, JAVA, MEMORY, environment, heap_kib, settings_of
 from pares.spark.java import find_java, require_java
@@ -52,6 +52,7 @@ _MEMORY_LINES: Final = 400
 _EXIT_SECONDS: Final = 10.0
 _NICE: Final = 10
 _CLASSES: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath", "spark.plugins")
+_FOLDER: Final = "pares-spark-"
 TRIES: Final = 5
 _LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """By what Spark's errors say so."""
@@ -69,7 +70,8 @@ class _Starting:
         *,
         nice: bool,
     ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="pares-spark-"))
+        self._folder = Folder(_FOLDER)
+        self.folder = self._folder.path
         self.log = self.folder / "spark.log"
         self.session: SparkSession | None = None
         self.error: BaseException | None = None
@@ -105,6 +107,7 @@ class _Starting:
             self.error = error
         finally:
             self._done.set()
+            sweep(_FOLDER)
         if self.session is not None and self._warm is not None:
             # What fails here fails again, and is reported, when it is wanted for good.
             with contextlib.suppress(Exception):
@@ -137,7 +140,9 @@ class _Starting:
                 if archive is not None:
                     archive.ended(well=process.returncode == 0)
         if self.error is None or not self.log.exists():
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._folder.remove()
+        else:
+            self._folder.leave()
 
 
 _lock = threading.Lock()

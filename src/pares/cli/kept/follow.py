@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -109,11 +108,12 @@ def _feed(
 
         return LogFeed(log, claims_in, groups, asked.clock_error)
     from pares.spark.follow.by_spark import SparkFeed
+    from pares.spark.host.folder import temporary
 
     if asked.checkpoint is not None:
         worlds = asked.checkpoint.resolve() / "worlds"
     else:
-        worlds = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="pares-follow-")))
+        worlds = open_.enter_context(temporary("pares-follow-")) / "worlds"
     return SparkFeed(spark, log, worlds, claims_in, groups, asked.clock_error)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -56,8 +55,10 @@ def slo(
     with opened(url):
         pass  # what is no ledger is said at once, not when Spark is up
     spark = start(memory, master, given, silent=json)
-    with tempfile.TemporaryDirectory(prefix="pares-slo-") as folder:
-        kept = _of(spark, Path(folder))
+    from pares.spark.host.folder import temporary
+
+    with temporary("pares-slo-") as folder:
+        kept = _of(spark, folder / "history")
         kept.update(url)
         _tell(kept, asked, json=json)
 

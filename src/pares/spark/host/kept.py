@@ -11,20 +11,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
-import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pares.spark.host.folder import Folder, sweep
 from pares.spark.host.room import room
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+_FOLDER: Final = "pares-facts-"
 _HERE: Final = re.compile(r"local(\[.*)?")
 """How the master of a session is called whose executor is the driver itself."""
 _COMPRESSION: Final = "snappy"
@@ -76,8 +76,11 @@ class _OnDisk:
     def __init__(
         self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
     ) -> None:
-        folder = tempfile.mkdtemp(prefix="pares-facts-", dir=_place(spark))
-        weakref.finalize(self, _remove, folder, os.getpid())
+        place = _place(spark)
+        sweep(_FOLDER, place)
+        held = Folder(_FOLDER, place)
+        weakref.finalize(self, held.remove)
+        folder = str(held.path)
 
         def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
@@ -90,12 +93,6 @@ class _OnDisk:
         self.files: Final = [file for file in files.column(0).to_pylist() if file is not None]
         there = [_for_spark(file) for file in self.files]
         self.frame: Final = spark.read.schema(columns).parquet(*there) if there else spark.createDataFrame([], columns)
-
-
-def _remove(folder: str, by: int) -> None:
-    """Not by a forked child: the rows are its parent's."""
-    if os.getpid() == by:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _for_spark(path: str) -> str:
