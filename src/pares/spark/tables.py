@@ -19,6 +19,7 @@ from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
 from pares.spark.rules import by_sql, sifting
 from pares.spark.rules.base import Allowed, Row, least, view
+from pares.spark.rules.hints import FEW
 from pares.spark.rules.registry import INPUTS, plainly
 from pares.spark.rules.sifting import Files
 from pares.spark.session import frame_of, settled
@@ -132,6 +133,9 @@ _BY_QUERIES: Final[Mapping[str, Callable[[Frames, Allowed], DataFrame]]] = {
 }
 """The tables that follow from the facts, each from those before it."""
 _ASKED_ONCE: Final = ("balance",)
+_LOOKED_UP: Final = ("groups", "members")
+"""What other rows are joined with by their group, or by a member: each task is given all of it. [Spark takes what is settled
+for endless, and brings all terms of a group together in one task, and all those without an heir]"""
 
 
 def of_log(
@@ -181,6 +185,8 @@ def of_log(
                 frames[name] = query(frames, allowed)
             else:
                 settled(name, query(frames, allowed))
+            if name in _LOOKED_UP and not short and frames[name].count() <= FEW:
+                frames[name] = frames[name].hint("broadcast")
         if by_oracles:
             _ruled(frames, plainly(frames.lists(INPUTS), allowed))
         else:

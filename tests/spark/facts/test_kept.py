@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,16 +99,6 @@ def test_tasks_without_a_row(spark: SparkSession, places: Path) -> None:
     straight = three()
     assert found(kept(spark, 2, none, COLUMNS)) == []
     assert found(kept(spark, 2, some, COLUMNS)) == [(1, 0), (1, 1), (1, 2)]
-
-
-def test_a_forked_child_takes_nothing_from_its_parent(spark: SparkSession, places: Path) -> None:
-    (places / "mine").mkdir()
-    child = os.fork()
-    if child == 0:
-        kept_._remove(str(places / "mine"), os.getppid())  # pyright: ignore[reportPrivateUsage]
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert (places / "mine").exists()
 
 
 def test_by_executors_until_nobody_needs_the_rows(

@@ -41,6 +41,7 @@ UNION ALL SELECT 'size', 'dead that spoke', count(*) FROM {spoke}
 UNION ALL SELECT 'size', 'uneven', sum(many) FROM {series} WHERE NOT even
 UNION ALL SELECT 'size', 'uneven series', count(*) FROM {series} WHERE NOT even
 UNION ALL SELECT 'size', 'uncounted series', count(*) FROM {series} WHERE NOT counted
+UNION ALL SELECT 'size', 'known', count(*) FROM {known}
 UNION ALL SELECT 'size', 'unsteady', sum(many) FROM {known} WHERE NOT steady
 UNION ALL SELECT 'size', 'unsteady series', count(*) FROM {known} WHERE NOT steady
 """

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _PLACE: Final = re.compile(r"/\*\+ \{(\w+)\} \*/ ")
-_FEW: Final = 100_000
+FEW: Final = 100_000
 """Rows that each task may be given all of."""
 _AT_ONCE: Final = 250_000
 """Records that a task sorts, more or less. [all of them by as many tasks as a short log is sorted by: they do not fit into
@@ -28,7 +28,7 @@ def hinted(sql: str, **hints: str) -> str:
 
 
 def if_few(rows: int, alias: str) -> str:
-    return f"BROADCAST({alias})" if rows <= _FEW else ""
+    return f"BROADCAST({alias})" if rows <= FEW else ""
 
 
 def hints_for(sizes: Mapping[str, int]) -> dict[str, str]:
@@ -43,6 +43,7 @@ def hints_for(sizes: Mapping[str, int]) -> dict[str, str]:
         "placed": spread(sizes["unsteady"], sizes["unsteady series"], "k", "joined, g"),
         "wanted": if_few(sizes["words"] + sizes["named"], "w"),
         "sorted": spread(sizes["uneven"], sizes["uneven series"], "s", "g, member, base"),
+        "few_known": if_few(sizes["known"], "k"),
         "few_named": if_few(sizes["named"], "n"),
         "few_dead": if_few(sizes["dead that spoke"], "p"),
         "few_gone": if_few(sizes["left"], "o"),

@@ -5,10 +5,16 @@ WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
   SELECT /*+ BROADCAST(b) */ f.g, f.offset, f.at_ms, f.role, f.seat, f.token, f.member, f.cause, f.kind FROM {facts} f
   JOIN begun b ON b.g = f.g AND f.offset >= b.low
   WHERE (f.kind = 'gained' AND f.cause IN ('claim', 'transfer')) OR f.kind = 'lost'),
- -- What stands in the log at the place of each, looked up once, and the holders that a claim supersedes there: one, if all is
- -- well.
+ -- With the holders that a claim supersedes: one, if all is well. Before the join, whose order this is, too.
+ met AS (
+  SELECT *, collect_list(CASE WHEN kind = 'lost' THEN member END) OVER (PARTITION BY g, offset, role, seat) AS losers FROM changes),
+ -- The record that a claim names, if it is one of that member's.
+ named AS (
+  SELECT c.g, c.offset, s.offset AS named, s.next FROM {counting} c
+  JOIN {counting} s ON s.g = c.g AND s.member = c.other AND s.offset = c.ref WHERE c.cause = 'claim'),
+ -- What stands in the log at the place of each, looked up once.
  placed AS (
-  SELECT f.*, c.other, c.ref, c.in_force,
+  SELECT f.*, c.other, c.in_force, n.named, n.next,
          coalesce(c.cause = f.cause AND CASE
            WHEN f.kind = 'gained' AND f.cause = 'claim' THEN c.member = f.member AND c.role = f.role AND c.seat = f.seat
            WHEN f.kind = 'gained' THEN c.other = f.member AND c.role = f.role AND c.seat = f.seat
@@ -16,16 +22,12 @@ WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
              THEN c.member = f.member AND c.role = f.role AND c.seat = f.seat AND c.token = f.token
            WHEN f.cause = 'claim' THEN c.other = f.member AND c.role = f.role AND c.seat = f.seat
            WHEN f.cause = 'obituary' THEN c.other = f.member
-           WHEN f.cause = 'leave' THEN c.member = f.member END, false) AS there,
-         collect_list(CASE WHEN f.kind = 'lost' THEN f.member END) OVER (PARTITION BY f.g, f.offset, f.role, f.seat) AS losers
-  FROM changes f LEFT JOIN {counting} c ON c.g = f.g AND c.offset = f.offset),
- -- A claim stands if what it supersedes is still so at its place. What names no record looks at its own. [all of those that name
- -- none, in one task]
- looked AS (
-  SELECT p.*, s.offset AS named, s.next
-  FROM (SELECT *, posexplode_outer(CASE WHEN kind = 'gained' AND cause = 'claim' THEN losers END) AS (nth, loser) FROM placed) p
-  LEFT JOIN {counting} s ON s.g = p.g AND s.member = p.other AND s.offset = coalesce(p.ref, p.offset)),
+           WHEN f.cause = 'leave' THEN c.member = f.member END, false) AS there
+  FROM met f LEFT JOIN {counting} c ON c.g = f.g AND c.offset = f.offset
+  LEFT JOIN named n ON n.g = f.g AND n.offset = f.offset),
+ looked AS (SELECT *, posexplode_outer(CASE WHEN kind = 'gained' AND cause = 'claim' THEN losers END) AS (nth, loser) FROM placed),
  changed AS (
+  -- A claim stands if what it supersedes is still so at its place.
   SELECT g, role, seat, token AS token_a, member AS member_a, at_ms, offset, explode(filter(array(
     named_struct('wrong', CASE
       WHEN kind = 'lost' AND (there OR cause = 'genesis') THEN NULL
@@ -35,8 +37,7 @@ WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
       WHEN NOT there THEN 'no claim of its new holder that counts stands there'
       WHEN loser IS NULL AND other IS NOT NULL THEN 'the claim names a holder of a free seat'
       WHEN loser IS NOT NULL AND NOT (other <=> loser) THEN 'the claim does not name the holder'
-      WHEN loser IS NOT NULL AND (ref IS NULL OR named IS NULL)
-        THEN 'the record that the claim names is none of the holder that counts'
+      WHEN loser IS NOT NULL AND named IS NULL THEN 'the record that the claim names is none of the holder that counts'
       WHEN loser IS NOT NULL AND next < offset THEN 'the holder has written since' END,
       'member_b', loser),
     named_struct('wrong', CASE WHEN kind = 'gained' AND token <> in_force + offset AND coalesce(nth, 0) = 0
@@ -44,16 +45,19 @@ WITH begun AS (SELECT g, min(offset) AS low FROM {counting} GROUP BY g),
     each -> each.wrong IS NOT NULL)) AS what
   FROM looked),
  -- Of each term: where the fold ends it (`until`), and the first record that does so by its name. The frame goes backwards, as
- -- one of what follows is gone through anew for each row.
+ -- one of what follows is gone through anew for each row. Both are of one order, so that rows are sorted once.
  seats AS (
   SELECT g, role, seat, token, member, at_ms, offset, kind AS what, cause FROM changes
   UNION ALL SELECT g, role, seat, token, member, at_ms, offset, 'ends', cause FROM {counting} WHERE cause IN ('release', 'transfer')),
  held AS (
-  SELECT *, min(CASE WHEN what = 'lost' THEN offset END) OVER (PARTITION BY g, role, seat, token) AS until,
+  SELECT *,
          min(CASE WHEN what = 'ends' THEN struct(offset, at_ms, cause) END)
            OVER (PARTITION BY g, role, seat, token, member ORDER BY offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
            AS ends
-  FROM seats),
+  FROM (SELECT *, min(CASE WHEN what = 'lost' THEN offset END)
+          OVER (PARTITION BY g, role, seat, token ORDER BY member, offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+          AS until
+        FROM seats)),
  -- A leave and an obituary end all that their member holds. [all ends looked up by the holder: each term of a member met the ends
  -- of all its other terms]
  gone AS (
