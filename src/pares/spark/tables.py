@@ -185,7 +185,7 @@ def of_log(
                 frames[name] = query(frames, allowed)
             else:
                 settled(name, query(frames, allowed))
-            if name in _LOOKED_UP and not short and frames[name].count() <= FEW:
+            if name in _LOOKED_UP and how.compiles and not short and frames[name].count() <= FEW:
                 frames[name] = frames[name].hint("broadcast")
         if by_oracles:
             _ruled(frames, plainly(frames.lists(INPUTS), allowed))

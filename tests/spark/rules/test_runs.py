@@ -26,6 +26,7 @@ from pares.spark.facts.claims import history
 from pares.spark.host import compiling
 from pares.spark.host.compiling import Compiling
 from pares.spark.rules import sifting
+from pares.spark.rules.base import view
 from pares.spark.rules.runs import of_table, runs
 from pares.spark.rules.sifting import Files
 
@@ -164,6 +165,10 @@ def test_a_lawful_log_is_gone_through_three_times(spark: SparkSession) -> None:
     assert frames["violations"].count() == frames["anomalies"].count() == 0
     assert frames["counting"].count() > 3
     assert seen.value == 3 * table.num_rows
+    # Of a group all terms are not brought together in one task, to be joined with it.
+    joined = view(spark, "SELECT * FROM {terms} t JOIN {groups} w ON w.g = t.g JOIN {members} m ON m.g = t.g", frames)
+    plan: str = joined._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    assert plan.count("BroadcastHashJoin") == 2
 
 
 @pytest.mark.spark

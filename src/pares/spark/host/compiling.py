@@ -55,6 +55,11 @@ class Compiling:
         self._spark = spark
         self._settings: Mapping[str, str] = _settings(rows) if started_here(spark) else {}
 
+    @property
+    def compiles(self) -> bool:
+        """Whether rows are many, so that what is done for them pays."""
+        return self._settings is not _INTERPRETED
+
     def __enter__(self) -> Compiling:
         if self._settings:
             with _lock:
@@ -75,7 +80,7 @@ class Compiling:
     @contextmanager
     def many(self) -> Iterator[None]:
         """For those among them that go through many rows all the same."""
-        if self._settings is not _INTERPRETED:
+        if self.compiles:
             yield
             return
         self._set(_before)
