@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ledger_stages import ServedStage
@@ -15,7 +15,8 @@ from log_tools import HANG, append_again, payloads, rings, until
 
 import pares.ledger
 from pares.dev import Kafka, Nats
-from pares.ledger import Bell, Ledger
+from pares.ledger import Bell, Ledger, Noting
+from pares.ledger.local.stamp import stopwatch
 from pares.ledger.service_log import TailedLog
 from pares.ledger.window import MANY, Window
 
@@ -103,6 +104,36 @@ def test_what_is_not_urgent_rings_no_bell(served: ServedStage) -> None:
     writer.append(b"claim")
     assert rings(reader.bell.fileno(), HANG)
     assert reader.read() == [b"claim"]
+    reader.bell.close()
+
+
+def test_what_comes_is_noted_for_a_reader_that_is_attended_closely(served: ServedStage) -> None:
+    """It is not woken for what is not urgent, however much of that there is, and knows all the same when it came."""
+    reader, writer = Reader(served.open()), served.open()
+    if not reader.ledger.capabilities.arrivals:
+        assert not tails(reader.ledger), "nothing comes there that nobody has asked for"
+        return
+    noting, window = cast(Noting, reader.ledger), window_of(reader.ledger)
+    noting.attend(0, reader, closely=True)
+    cast(Noting, writer).attend(0, writer, closely=True)
+    reader.hush()
+    until(lambda: follows(reader.ledger))
+    for number in range(3 * MANY):
+        began = stopwatch()
+        offset = quiet(writer, b"beat %d" % number)[-1]
+        until(lambda offset=offset: window.high > offset)
+        by = stopwatch()
+        entries = reader.ledger.read(offset)
+        (came,) = noting.arrivals(entries)
+        assert came is not None
+        assert began <= came <= by
+    assert not window.lazy
+    assert not rings(reader.bell.fileno(), 0)
+    for text in (b"claim", b"release"):
+        writer.append(text)
+        assert rings(reader.bell.fileno(), HANG)
+        reader.until(text)
+        reader.bell.clear()
     reader.bell.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -15,8 +16,9 @@ from pares.core.errors import LedgerRewound
 from pares.ledger import Entry
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import SHARED, stopwatch
 from pares.ledger.service_log import Known, TailedLog
-from pares.ledger.window import TailBell, Window
+from pares.ledger.window import MANY, TailBell, Window
 
 
 class Shelf:
@@ -277,3 +279,109 @@ def test_a_window_holds_what_readers_need_and_no_more() -> None:
     for offset in range(10_000, 10_100):
         window.put([Entry(offset, 0, b"x" * large)], 0)
     assert (window.high - window.low) * large <= 4 << 20
+
+
+def test_a_window_notes_when_the_thread_has_brought_an_entry() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    began = stopwatch()
+    entries = [Entry(offset, 0, b"x") for offset in range(3)]
+    window.put(entries[:2], 0)
+    between = stopwatch()
+    window.put(entries[2:], 0)
+    one, two, three = window.arrivals(entries)
+    assert one == two
+    assert one is not None
+    assert three is not None
+    assert began <= one <= between <= three <= stopwatch()
+    assert window.arrivals(window.take(1, 1) or []) == [two]
+    assert window.arrivals([]) == []
+
+
+def test_what_a_reader_has_asked_for_was_not_noted() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    asked = [Entry(0, 0, b"asked"), Entry(1, 0, b"asked")]
+    window.put(asked, 0, life=window.life)
+    came = [Entry(2, 0, b"came")]
+    window.put(came, 0)
+    assert [at is None for at in window.arrivals([*asked, *came])] == [True, True, False]
+    assert window.arrivals([Entry(7, 0, b"asked of the service")]) == [None]
+
+
+def test_a_lazy_window_notes_nothing() -> None:
+    """Its thread brings entries now and then: those that a reader brings in between have no times either."""
+    window = Window("t", 0)
+    window.begin(0)
+    window.lazy = True
+    entries = [Entry(0, 0, b"x")]
+    window.put(entries, 0)
+    assert window.arrivals(entries) == [None]
+
+
+def test_the_time_of_another_logs_entry_is_nobodys() -> None:
+    """[the log was made anew between a reading and the question when it came: the old time would end a silence too soon]"""
+    window = Window("t", 0)
+    window.begin(0)
+    window.put([Entry(0, 0, b"old")], 0)
+    new = Entry(0, 0, b"new")
+    assert window.arrivals([new]) == [None]
+    window.shut()
+    assert window.arrivals([new]) == [None]
+    window.begin(0)
+    window.put([new], 0)
+    assert window.arrivals([new]) != [None]
+
+
+def test_times_are_dropped_with_their_entries() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    entries = [Entry(offset, 0, b"x") for offset in range(3000)]
+    times: list[int | None] = []
+    for entry in entries:
+        window.put([entry], 0)
+        times += window.arrivals([entry])
+    kept = [entry for entry in entries if entry.offset >= window.low]
+    assert 0 < len(kept) <= 1024
+    assert window.arrivals(entries) == [None] * (3000 - len(kept)) + times[-len(kept) :]
+    assert None not in times
+
+
+class Somebody:
+    """A reader that is attended."""
+
+
+def test_a_window_with_a_reader_that_is_attended_closely_is_not_lazy() -> None:
+    window = Window("t", 0)
+    window.begin(0)
+    near, other = Somebody(), Somebody()
+    window.attend(near, closely=True)
+    quiet = range(2 * MANY)
+    assert not window.put([Entry(offset, 0, b"x") for offset in quiet], 0, quiet)
+    assert not window.should_be_lazy
+    assert not window.readers_may_be_lazy, "its own group is small, and so nobody in it is lazy"
+    window.attend(other, closely=False)
+    assert not window.should_be_lazy
+    assert window.readers_may_be_lazy, "the group of the other one is large"
+    window.attend(near, closely=False)
+    assert window.should_be_lazy
+    assert window.put([], 0), "from now on it should be"
+    window.attend(near, closely=True)
+    assert not window.should_be_lazy
+    del near
+    gc.collect()
+    assert window.should_be_lazy, "it has gone without a word"
+
+
+def test_a_log_notes_what_comes_and_not_what_is_asked_for() -> None:
+    shelf = Shelf()
+    log = ShelfLog(shelf, "t", "shelf://")
+    assert log.capabilities.arrivals is SHARED
+    log.append_many([b"a", b"b"])
+    asked = log.read(0)
+    assert log.arrivals(asked) == [None, None]
+    shelf.push()
+    came = log.read(0)
+    assert None not in log.arrivals(came)
+    log.close()
+    log.attend(0, shelf, closely=True)

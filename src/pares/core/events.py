@@ -66,6 +66,9 @@ class Read(Struct, frozen=True):
     stamps: Sequence[int | None] = ()
     """For each entry the reading of the stopwatch, which its writer shares, when its append began (R21); None, or nothing at
     all, where the writer's stopwatch is another one."""
+    arrivals: Sequence[int | None] = ()
+    """For each entry the reading of this process's stopwatch when it had come to the process, in whatever thread (R21): after
+    its append had begun, and no later than this fetch returned. None, or nothing at all: nobody has noted it."""
 
 
 class Received(Struct, frozen=True, gc=False):

@@ -38,6 +38,7 @@ BY_CABLE = (
     "append_each",
     "read",
     "read_stamped",
+    "read_whole",
     "has",
     "changed",
     "start",

@@ -30,6 +30,7 @@ from .source import Fetched, HasSources, Record, Source
 from .sources import open_source
 from .topics.keyed import MAX_KEY, KeepsTopics, Topic, partition_for
 from .topics.opening import open_topic
+from .window import Noting
 
 __all__ = [
     "MAX_BATCH",
@@ -55,6 +56,7 @@ __all__ = [
     "Log",
     "ManyAtOnce",
     "Membership",
+    "Noting",
     "Options",
     "Reconnecting",
     "Record",

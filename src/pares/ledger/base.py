@@ -69,6 +69,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What is appended with `urgent=False` need not survive a power cut: see `Log.append_many`."""
     stamps: bool = False
     """Entries carry the stopwatch of their writers, and readers that share it may ask for that: see `Stamped`."""
+    arrivals: bool = False
+    """It notes when entries come to the process, in threads of its own: see `window.Noting`."""
     anchors: bool = False
     """It can be asked without a round trip whether an entry is still there: see `Anchored`."""
     whole_reads: bool = False

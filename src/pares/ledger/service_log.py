@@ -18,6 +18,7 @@ from pares.ledger import base
 from pares.ledger.base import Bell, Entry
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
+from pares.ledger.local.stamp import SHARED
 from pares.ledger.window import TailBell, Window
 
 LOOK: Final = 60.0
@@ -185,6 +186,10 @@ class TailedLog(ServiceHandle[Service]):
         """How many partitions there were, should the log have to be made anew."""
 
     @property
+    def capabilities(self) -> base.Capabilities:
+        return base.Capabilities(readonly=self._service.settings.readonly, arrivals=SHARED)
+
+    @property
     def partitions(self) -> int:
         return self._open().look(self._topic)[1]
 
@@ -233,6 +238,14 @@ class TailedLog(ServiceHandle[Service]):
         window, since = self._there(partition).window(self._topic, partition), time.monotonic()
         entries = self.read(offset, partition, max_records)
         return entries, not entries or window.ended(entries[-1].offset + 1, since)
+
+    def arrivals(self, entries: Sequence[Entry], partition: int = 0) -> list[int | None]:
+        """See `window.Noting`."""
+        return self._open().window(self._topic, partition).arrivals(entries)
+
+    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
+        """See `window.Noting`. Also of a log that was closed: there nothing comes any more."""
+        self._service.window(self._topic, partition).attend(reader, closely=closely)
 
     def _look_up(self, window: Window, offset: int, max_records: int) -> list[Entry]:
         """Entries as the service has them now, whatever the tail knows."""

@@ -3,7 +3,8 @@
 An empty answer is as good as the service's last word on the end; when that is older than `fresh` seconds, the reader asks it.
 
 Entries that are not urgent (R21) come in, too, but ring no bell. Where they are many, the window is *lazy*: the thread waits
-for urgent entries only, and a reader fetches what is new when it reads.
+for urgent entries only, and a reader fetches what is new when it reads. But where a reader is attended closely the thread
+brings everything, and notes when it came: so a reader that is not woken knows all the same since when somebody is silent.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import bisect
 import threading
 import time
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, Protocol
 
+from pares.ledger.local.stamp import SHARED, stopwatch
 from pares.ledger.weak_set import WeakBag
 
-from .base import Entry, limited
+from .base import Entry, Log, Whole, limited
 from .bell import PipeBell
 
 FRESH: Final = 0.05
@@ -38,6 +40,20 @@ NONE: Final = 30.0
 """Seconds without such an entry after which they are no longer many."""
 LATELY: Final = 60.0
 """Seconds after such an entry for which readers may be lazy: longer than `NONE`, as other readers may have read it later."""
+
+
+class Noting(Log, Whole, Protocol):
+    """A log that notes when its entries come to this process, read or not. `Capabilities.arrivals` says so."""
+
+    def arrivals(self, entries: Sequence[Entry], partition: int = 0) -> list[int | None]:
+        """For each of these entries, which a read has just brought, when it had come: nanoseconds of CLOCK_BOOTTIME, read when
+        the service had sent it. None where that was not noted: a reader has asked for it."""
+        ...
+
+    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
+        """Have what comes noted from now on as `reader` needs it: urgent or not; or, if not `closely`, only by the way. Asks
+        nobody. A reader is forgotten when nobody else holds it."""
+        ...
 
 
 class Quiet:
@@ -104,10 +120,43 @@ class Window:
         """Where a reader was told that the log ended, and when it had asked."""
         self.used = time.monotonic()
         self.bells: WeakBag[TailBell] = WeakBag()
+        self._near: WeakBag[object] = WeakBag()
+        self._far: WeakBag[object] = WeakBag()
+        """Readers that are attended closely, and those that said that they need not be."""
         self._waiting = 0
         """Readers that wait for entries without a bell."""
         self._entries: list[Entry] = []
+        self._came: list[int | None] = []
+        """When each of them came; None: with a reader's request."""
         self._bytes = 0
+
+    def attend(self, reader: object, *, closely: bool) -> None:
+        """See `Noting`."""
+        (self._near if closely else self._far).add(reader)
+        (self._far if closely else self._near).discard(reader)
+
+    @property
+    def should_be_lazy(self) -> bool:
+        return self.quiet.many and not self._near
+
+    @property
+    def readers_may_be_lazy(self) -> bool:
+        """Whether an urgent entry has to wake lazy readers, for all that is known here."""
+        return self.quiet.lately and (bool(self._far) or not self._near)
+
+    def arrivals(self, entries: Sequence[Entry]) -> list[int | None]:
+        """When each of these came. [another log's entry at the same offset came before this one was written]"""
+        with self.changed:
+            if not entries or not self.open or entries[-1].offset < self.low:
+                return [None] * len(entries)
+            found: list[int | None] = []
+            at = bisect.bisect_left(self._entries, entries[0].offset, key=_offset)
+            for entry in entries:
+                while at < len(self._entries) and self._entries[at].offset < entry.offset:
+                    at += 1
+                same = at < len(self._entries) and self._entries[at] is entry
+                found.append(self._came[at] if same else None)
+            return found
 
     def take(self, offset: int, max_records: int) -> list[Entry] | None:
         """Entries from `offset` on; None if that can't be said from here."""
@@ -184,7 +233,7 @@ class Window:
     def begin(self, offset: int) -> None:
         with self.changed:
             self.life += 1
-            self._entries, self._bytes = [], 0
+            self._entries, self._came, self._bytes = [], [], 0
             self.low = self.high = offset
             self.heard, self.asked, self.open = -1.0, -1.0, True
             self.changed.notify_all()
@@ -208,6 +257,8 @@ class Window:
                 return False
             new = [entry for entry in entries if entry.offset >= self.high]
             self._entries += new
+            # What a lazy thread brings now and then is not noted: it would seem that the times of all its entries are known.
+            self._came += [None if life is not None or self.lazy or not SHARED else stopwatch()] * len(new)
             self._bytes += sum(len(entry.payload) for entry in new)
             self.high = max(self.high, end, new[-1].offset + 1 if new else 0)
             self.heard = time.monotonic()
@@ -221,21 +272,21 @@ class Window:
         came = entries if self.lazy else new
         if life is None and came and not (quiet and all(entry.offset in quiet for entry in came)):
             self.ring()
-        return self.quiet.many != self.lazy
+        return self.should_be_lazy != self.lazy
 
     def _forget(self) -> None:
         kept, size = 0, 0
         while kept < min(_KEEP, len(self._entries)) and size < _KEEP_BYTES:
             kept += 1
             size += len(self._entries[-kept].payload)
-        self._entries, self._bytes = self._entries[-kept:], size
+        self._entries, self._came, self._bytes = self._entries[-kept:], self._came[-kept:], size
         self.low = max(self.low, self._entries[0].offset)
 
     def shut(self) -> None:
         """Empties the window: its entries may no longer be in the log."""
         with self.changed:
             self.life += 1
-            self.open, self._entries, self._bytes = False, [], 0
+            self.open, self._entries, self._came, self._bytes = False, [], [], 0
             self.changed.notify_all()
         self.ring()
 

@@ -19,11 +19,19 @@ class Watcher:
         self.watches = Stopwatches("b~1", drift, settle)
         self.done = 0
 
-    def read(self, now: int, *, past: bool = False, stamps: dict[int, int | None] | None = None) -> None:
+    def read(
+        self,
+        now: int,
+        *,
+        past: bool = False,
+        stamps: dict[int, int | None] | None = None,
+        arrivals: dict[int, int | None] | None = None,
+    ) -> None:
         before = len(self.plain.changes)
         self.plain.read_all(self.paper.entries[self.done :])
         self.done = len(self.paper.entries)
-        self.watches.read(self.plain.world, self.plain.changes[before:], now, past=past, stamps=stamps or {})
+        changes = self.plain.changes[before:]
+        self.watches.read(self.plain.world, changes, now, past=past, stamps=stamps or {}, arrivals=arrivals or {})
 
     def silent_at(self, id: str) -> int:
         return self.watches.silent_at(self.plain.world.members[id])
@@ -264,3 +272,41 @@ def test_r21_holders_without_stamps_are_looked_at_every_quarter_of_their_session
     watcher.read(1100 * MS, stamps={paper.end - 1: 1050 * MS})
     watcher.watches.silence(watcher.plain.world, 1100 * MS)
     assert watcher.watches.look_every == 0, "its silence is known to the moment"
+
+
+def test_r21_where_arrivals_are_noted_silence_runs_from_there_for_a_whole_session() -> None:
+    """It is this member's stopwatch, and the holder's is another: so rates come in, as with a reading."""
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    came = 4600 * MS
+    watcher.read(5000 * MS, arrivals={paper.end - 1: came})
+    assert watcher.silent_at("a~1") == watcher.claimable_at("a~1") == came + SESSION
+    watcher.watches.silence(watcher.plain.world, 5000 * MS)
+    assert watcher.watches.look_every == 0, "its silence is known to the moment"
+    assert watcher.watches.next_silent == came + SESSION
+    a.beat()
+    watcher.read(5500 * MS, arrivals={paper.end - 1: None})
+    assert watcher.silent_at("a~1") == 5500 * MS + SESSION, "a record that nobody noted counts from its reading"
+    assert watcher.claimable_at("a~1") == 5500 * MS + SESSION
+    watcher.watches.silence(watcher.plain.world, 5500 * MS)
+    assert watcher.watches.look_every == 250 * MS
+
+
+def test_r21_an_arrival_of_the_future_is_no_reading_of_this_stopwatch() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    watcher.read(5000 * MS, arrivals={paper.end - 1: 5000 * MS + 1})
+    assert watcher.silent_at("a~1") == watcher.claimable_at("a~1") == 5000 * MS + SESSION
+    watcher.watches.silence(watcher.plain.world, 5000 * MS)
+    assert watcher.watches.look_every == 250 * MS
+
+
+def test_r21_a_stamp_says_more_than_an_arrival() -> None:
+    paper, (a, _) = began("a~1", "b~1")
+    a.claim("A")
+    watcher = Watcher(paper)
+    last = paper.end - 1
+    watcher.read(5000 * MS, stamps={last: 4600 * MS}, arrivals={last: 4700 * MS})
+    assert watcher.silent_at("a~1") == watcher.claimable_at("a~1") == 4600 * MS + shared_ns(1000, 0.1)

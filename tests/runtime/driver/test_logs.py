@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import pares
 from pares.ledger import Capabilities
 from pares.ledger.memory import drop
-from pares.runtime.driver.logs import Logs
+from pares.runtime.driver.logs import Logs, Times
 from pares.sim.engine import SECOND
 from pares.sim.world.logs.ledger import SimLedger
 from pares.sim.world.logs.link import CALM
@@ -42,7 +41,7 @@ class Follower:
         return False
 
     def reads(
-        self, partition: int, entries: list[pares.Entry], read_at: int, began: int, stamps: Sequence[int | None]
+        self, partition: int, entries: list[pares.Entry], read_at: int, began: int, times: Times
     ) -> tuple[Any, int | None]:
         return "read", read_at
 
@@ -80,7 +79,7 @@ class Reads(Follower):
         return self.last
 
     def reads(
-        self, partition: int, entries: list[pares.Entry], read_at: int, began: int, stamps: Sequence[int | None]
+        self, partition: int, entries: list[pares.Entry], read_at: int, began: int, times: Times
     ) -> tuple[Any, int | None]:
         self.last = (entries[-1].offset, entries[-1].payload)
         return [entry.payload for entry in entries], read_at

@@ -1,4 +1,4 @@
-"""In a large group one round reads what many write at once (R21)."""
+"""How often members wake for what others write: in a large group one round reads what many write at once (R21)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pares.sim.world.process import Process
 from pares.sim.world.simulation import World
 
 RECORDS = 100
+SESSION_S = 1
 
 
 def rounds_for(count: int) -> float:
@@ -35,3 +36,29 @@ def rounds_for(count: int) -> float:
 def test_a_member_of_a_large_group_wakes_once_for_what_many_write() -> None:
     assert rounds_for(EAGER) > 0.9 * RECORDS
     assert rounds_for(EAGER + 8) < 0.5 * RECORDS
+
+
+def rounds_at_rest(count: int, *, noted: bool) -> float:
+    """How often each of so many holders wakes in a session in which nothing happens, on average."""
+    with World(1).playing() as world:
+        log = world.log(noted=noted)
+
+        def main(process: Process) -> None:
+            ledger: Any = world.ledger(process, log)
+            roles = [f"r{number}" for number in range(count)]
+            pares.Member(ledger, group="g", name=process.name, session=SESSION_S, roles=roles)
+            process.host.flag().wait()
+
+        members = [world.start(f"m{n}", main) for n in range(count)]
+        world.run(30 * SECOND)
+        before = sum(process.rounds for process in members)
+        world.run(50 * SECOND)
+        return (sum(process.rounds for process in members) - before) / count / (20 / SESSION_S)
+
+
+def test_beats_wake_nobody_where_it_is_noted_when_they_come() -> None:
+    """So what a member costs does not grow with its group."""
+    few = rounds_at_rest(3, noted=True)
+    assert few < 10
+    assert rounds_at_rest(EAGER, noted=True) < 1.2 * few
+    assert rounds_at_rest(EAGER, noted=False) > 4 * few

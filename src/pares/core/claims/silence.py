@@ -1,12 +1,12 @@
 """Stopwatches over the other members: who is silent (R3), who is overdue (R16), who has settled (R13), who survives (R20).
 
-What is known here is when *this* member read something, by its own stopwatch; or when it was written, where its writer shares
-that stopwatch and the ledger has stamped it (R21). It is kept out of the world on purpose: no two members agree on it, and
-nothing that all must agree on may depend on it.
+What is known here is when *this* member read something, by its own stopwatch, or when it had come to its process, where the
+ledger notes that; or when it was written, where its writer shares that stopwatch and the ledger has stamped it (R21). It is
+kept out of the world on purpose: no two members agree on it, and nothing that all must agree on may depend on it.
 
-Beats wake nobody where they are stamped, so what was read last may be old. That a member is silent is found only by a look at
-the log that began after its time was over (`looked_at`): [a member that reads seldom claims what its holder has long
-beaten for] a claim would fail, by R3, but it would be written again and again.
+Beats wake nobody where they are stamped or noted, so what was read last may be old. That a member is silent is found only by
+a look at the log that began after its time was over (`looked_at`): [a member that reads seldom claims what its holder has
+long beaten for] a claim would fail, by R3, but it would be written again and again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pares.core.wire.states import MemberState
 from pares.core.wire.world import World
 
 NEVER_SEEN: Final = -NEVER
-NO_STAMPS: Final[Mapping[int, int | None]] = {}
+NO_TIMES: Final[Mapping[int, int | None]] = {}
 Made: TypeAlias = tuple[int, int | None]
-"""When a record was read, and its stamp if there is one."""
+"""When a record had come, or else was read, and its stamp if there is one."""
 
 
 class Watched:
-    """One other member: its last counted record, when this member read it, and when it was written, if that is known."""
+    """One other member: its last counted record, when this member had it, and when it was written, if that is known."""
 
-    __slots__ = ("at", "back_at", "offset", "read_at", "stamp", "was_overdue", "words")
+    __slots__ = ("at", "back_at", "dated", "had_at", "offset", "stamp", "was_overdue", "words")
 
-    def __init__(self, offset: int, now: int, stamp: int | None) -> None:
-        self.heard(offset, now, stamp)
+    def __init__(self, offset: int, now: int, stamp: int | None, came: int | None) -> None:
+        self.heard(offset, now, stamp, came)
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
@@ -44,13 +44,16 @@ class Watched:
         known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
         join, what stood in the log before, or an append of long ago that has landed only now."""
 
-    def heard(self, offset: int, now: int, stamp: int | None) -> None:
-        """Its last record is that one. A stamp of the future is no reading of this stopwatch, whatever the ledger says."""
-        self.offset = offset
-        self.read_at = now
-        self.stamp = stamp if stamp is not None and stamp <= now else None
-        self.at = now if self.stamp is None else self.stamp
-        """When it was written, or else read."""
+    def heard(self, offset: int, now: int, stamp: int | None, came: int | None) -> None:
+        """Its last record is that one. A time of the future is no reading of this stopwatch, whatever the ledger says."""
+        self.offset, came = offset, _past(came, now)
+        self.had_at = now if came is None else came
+        """When it had come to this process, or else was read."""
+        self.stamp = _past(stamp, now)
+        self.at = self.had_at if self.stamp is None else self.stamp
+        """When it was written, or else had."""
+        self.dated = self.stamp is not None or came is not None
+        """Whether that does not depend on how soon it was read."""
 
 
 class Stopwatches:
@@ -73,7 +76,7 @@ class Stopwatches:
         self.next_silent = NEVER
         """When the silence of some holder runs out next, if nothing of it is read before."""
         self.look_every = 0
-        """How far apart looks at the log may be, for there are holders whose records bear no stamp; 0: there are none."""
+        """How far apart looks at the log may be, for there are holders whose silence counts from looks; 0: there are none."""
         self._alive: frozenset[str] = frozenset()
         self._silent: frozenset[str] = frozenset()
         self._stale = self._stale_silence = True
@@ -103,10 +106,11 @@ class Stopwatches:
         now: int,
         *,
         past: bool = False,
-        stamps: Mapping[int, int | None] = NO_STAMPS,
+        stamps: Mapping[int, int | None] = NO_TIMES,
+        arrivals: Mapping[int, int | None] = NO_TIMES,
     ) -> None:
         """What was read up to here has been folded; `now` was read from the stopwatch after the fetch returned. `past`: it is
-        what stood in the log before this member came. `stamps`: by their offsets, of what was read."""
+        what stood in the log before this member came. `stamps` and `arrivals`: by their offsets, of what was read."""
         members, self._roll = self._members, None
         changes = list(changes)
         if (
@@ -118,14 +122,14 @@ class Stopwatches:
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
-                seen = members[id] = Watched(member.offset, now, stamps.get(member.offset))
+                seen = members[id] = Watched(member.offset, now, stamps.get(member.offset), arrivals.get(member.offset))
                 if not past and member.offset != member.joined:
                     seen.words = 2
                 self._stale = self._stale_silence = True
                 self.returns += 1
             elif seen.offset != member.offset:
-                stamped = seen.stamp is not None
-                seen.heard(member.offset, now, stamps.get(member.offset))
+                dated = seen.dated
+                seen.heard(member.offset, now, stamps.get(member.offset), arrivals.get(member.offset))
                 if not past:
                     seen.words += 1
                     self._turns += seen.words == 2
@@ -133,7 +137,7 @@ class Stopwatches:
                     seen.was_overdue, seen.back_at = False, now
                     self._stale = self._stale_silence = True
                     self.returns += 1
-                if member.due_ms <= AT_ONCE or stamped != (seen.stamp is not None):
+                if member.due_ms <= AT_ONCE or dated != seen.dated:
                     self._stale = self._stale_silence = True
                 elif self.next_overdue:
                     self.next_overdue = min(self.next_overdue, _late(member, seen))
@@ -144,8 +148,8 @@ class Stopwatches:
             elif type(change) is RoleChanged:
                 self.declared_at = self.declared_at if past else now
             elif type(change) is SeatChanged:
-                stamp = stamps.get(change.offset)
-                self._seats[change.seat] = (now, None) if stamp is None or stamp > now else (now, stamp)
+                came = _past(arrivals.get(change.offset), now)
+                self._seats[change.seat] = (now if came is None else came, _past(stamps.get(change.offset), now))
                 if change.before is not None and change.before in members:
                     self._signs[change.seat] = members[change.before].at
         if len(members) > len(world.members):
@@ -216,7 +220,7 @@ class Stopwatches:
 
     def survivors(self, holders: Iterable[MemberState], among: Iterable[str]) -> frozenset[str]:
         """Those that have written something after each of these silent holders' next record was due: they have outlived them
-        (R20). A member that died with them has not. What is read seldom, and bears no stamp, may be older by the time from one
+        (R20). A member that died with them has not. What is read seldom, and is not dated, may be older by the time from one
         look to the next."""
         after, late = NEVER_SEEN, NEVER_SEEN
         for holder in holders:
@@ -234,7 +238,7 @@ class Stopwatches:
                 2
             ]  # all of them, as after most deaths. [each of the dead costs a look at each of the living]
         found = ((id, self._members.get(id)) for id in among)
-        return frozenset(id for id, it in found if it and it.at > (late if it.stamp is None else after))
+        return frozenset(id for id, it in found if it and it.at > (after if it.dated else late))
 
     def wrote_since(self, member: str, at: int) -> bool:
         """Whether something of it was written, or read, after `at`."""
@@ -248,18 +252,18 @@ class Stopwatches:
     def silent_at(self, member: MemberState) -> int:
         """From when on its seats may be claimed, as far as its last record is concerned (R3, R21)."""
         seen = self._members.get(member.id)
-        return self._out_waited(member, 0, None) if seen is None else self._out_waited(member, seen.read_at, seen.stamp)
+        return self._out_waited(member, 0, None) if seen is None else self._out_waited(member, seen.had_at, seen.stamp)
 
     def claimable_at(self, seat: Seat, holder: MemberState) -> int:
         """From when on this seat may be claimed: when the holder's last record is out-waited, and the record that made it the
         holder (R3)."""
         return max(self.silent_at(holder), self._out_waited(holder, *self._seats.get(seat, (0, None))))
 
-    def _out_waited(self, holder: MemberState, read_at: int, stamp: int | None) -> int:
-        """A session after reading a record; or the holder's lease after its stamp, on the stopwatch of both (`lease`)."""
+    def _out_waited(self, holder: MemberState, had_at: int, stamp: int | None) -> int:
+        """A session after having a record; or the holder's lease after its stamp, on the stopwatch of both (`lease`)."""
         if stamp is not None:
             return stamp + shared_ns(holder.session_ms, holder.drift)
-        return read_at + challenge_ns(holder.session_ms, holder.drift, self._drift)
+        return had_at + challenge_ns(holder.session_ms, holder.drift, self._drift)
 
     def last_sign(self, seat: Seat) -> int | None:
         """When the last record was read of the one that held the seat before; None if nobody is known to have held it."""
@@ -278,7 +282,7 @@ class Stopwatches:
             if id == self.me or seen is None or world.held[id]:
                 continue
             wait = 2 * max(member.due_ms, member.session_ms, beat_ms) + member.session_ms // 4
-            at = max(self.silent_at(member), max(seen.read_at, since) + wait * MS)
+            at = max(self.silent_at(member), max(seen.had_at, since) + wait * MS)
             if self.seen_until(now) >= at:
                 found.append((at, id))
         return sorted(found)
@@ -297,7 +301,7 @@ class Stopwatches:
             if not seats or id == self.me:
                 continue
             holder, seen = world.members[id], self._members.get(id)
-            if seen is None or seen.stamp is None:
+            if seen is None or not seen.dated:
                 quarter = holder.session_ms * MS // 4
                 self.look_every = min(self.look_every or quarter, quarter)
             at = self.silent_at(holder)
@@ -330,6 +334,10 @@ class Stopwatches:
         if crew != self._crew:
             self._crew, self._crew_since = crew, now
         return self._crew_since + self._settle
+
+
+def _past(at: int | None, now: int) -> int | None:
+    return at if at is not None and at <= now else None
 
 
 def _late(member: MemberState, seen: Watched) -> int:

@@ -106,9 +106,17 @@ class Living:
         if ready and self.readiness.drained and not self.closing:
             self.closing, self.ending = True, ev.Restart("ready again")
 
-    def read(self, changes: list[Change], now: int, *, past: bool, stamps: Mapping[int, int | None]) -> None:
+    def read(
+        self,
+        changes: list[Change],
+        now: int,
+        *,
+        past: bool,
+        stamps: Mapping[int, int | None],
+        arrivals: Mapping[int, int | None],
+    ) -> None:
         """What was read up to here has been folded (`Stopwatches.read`)."""
-        self.watches.read(self.reader.world, changes, now, past=past, stamps=stamps)
+        self.watches.read(self.reader.world, changes, now, past=past, stamps=stamps, arrivals=arrivals)
         self.moves.read(self.reader.world, changes)
         self.declaring.read(changes, now)
 

@@ -36,6 +36,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+import msgspec
+
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.address import Address, Options
 from pares.ledger.base import Capabilities, Entry, Log, Membership, check_partitions, grown_partitions
@@ -145,7 +147,7 @@ class _Shared:
         return found
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
-        padded = self.window(topic, partition).quiet.lately
+        padded = self.window(topic, partition).readers_may_be_lazy
         return self.appender.append(topic, payloads, partition, urgent=urgent, padded=padded)
 
     def catch_up(self, window: Window) -> bool:
@@ -200,8 +202,8 @@ class KafkaLog(TailedLog):
     def capabilities(self) -> Capabilities:
         from pares.ledger.kafka.group import session_ms
 
-        settings = self._shared.settings
-        return Capabilities(readonly=settings.readonly, reassignment_bound=session_ms(settings) / 1000)
+        bound = session_ms(self._shared.settings) / 1000
+        return msgspec.structs.replace(super().capabilities, reassignment_bound=bound)
 
     def broker_time(self) -> bool:
         """Whether entries carry the time of the broker that took them (message.timestamp.type=LogAppendTime). False too if the

@@ -80,7 +80,7 @@ class Tails:
     def settle(self, window: Window) -> None:
         """Have the other follower take the partition, if its window should be lazy and isn't, or is and shouldn't."""
         with self._lock:
-            lazy = window.quiet.many
+            lazy = window.should_be_lazy
             if lazy == window.lazy or not window.open:
                 return
             key = (window.topic, window.partition)

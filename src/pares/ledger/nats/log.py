@@ -122,8 +122,8 @@ class _Shared:
         return self._do(work, f"read at offset {offset}", self.settings.timeout + _LARGE)
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
-        lately = self.window(topic, partition).quiet.lately
-        return self.appender.append(stream_of(topic, partition), payloads, urgent=urgent, bell=lately)
+        bell = self.window(topic, partition).readers_may_be_lazy
+        return self.appender.append(stream_of(topic, partition), payloads, urgent=urgent, bell=bell)
 
     def catch_up(self, window: Window) -> bool:
         life, stream = window.life, stream_of(window.topic, window.partition)

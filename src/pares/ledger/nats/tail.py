@@ -126,7 +126,7 @@ class _Tail:
             subscription, name = None, ""
             if self._window.open:
                 self._position = max(self._position, self._window.high)  # readers have brought something
-            lazy = self._window.quiet.many and not self._without_bell
+            lazy = self._window.should_be_lazy and not self._without_bell
             try:
                 async with asyncio.timeout(self._link.settings.timeout):
                     if not await self._still_there(epoch):
@@ -187,7 +187,7 @@ class _Tail:
         """Wakes readers when it rings; returns when they no longer should be lazy, or the connection is over."""
         self._window.lazy = True
         self._window.wake()  # it may have rung before there was anybody to hear it
-        while self._window.quiet.many and self._wanted() and self._window.open and not epoch.over.done():
+        while self._window.should_be_lazy and self._wanted() and self._window.open and not epoch.over.done():
             ring = asyncio.ensure_future(self._came.get())
             done, _ = await asyncio.wait({ring, epoch.over}, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
             ring.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pares.core import events as ev
 from pares.core.claims.chores.duties import EAGER, gather_ns
@@ -13,12 +13,12 @@ from pares.core.claims.protocol import Claims, Stage
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
-from pares.ledger import Entry, Log
+from pares.ledger import Entry, Log, Noting
 from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import Logs, appender, urgently
+from pares.runtime.driver.logs import Logs, Times, appender, urgently
 from pares.runtime.host import DeathLock, Deaths, Host
 
 log: Final = logging.getLogger("pares.member")
@@ -58,7 +58,11 @@ class ClaimsBinding(Binding):
         """The ids of all its incarnations so far."""
         self.source = Logs(ledger, self, host.now, self.core.config.session_ms)
         self._append = appender(ledger)
-        self._eager = not ledger.capabilities.stamps
+        can = ledger.capabilities
+        self._eager = not (can.stamps or can.arrivals)
+        self._notes = cast(Noting, ledger) if can.arrivals and not can.stamps else None
+        self._closely: bool | None = None
+        self._attend()
         self._rest = 0
         self._began: int | None = None
         """When this round began, in a large group."""
@@ -199,8 +203,8 @@ class ClaimsBinding(Binding):
         self._deaths.watch(effect.locks)
 
     def append(self, puts: list[ev.Append]) -> Sequence[int]:
-        """In a log without stamps the beats of a small group wake its readers, because there silence counts from the reading
-        (R21)."""
+        """In a log that neither stamps its entries nor notes when they come, the beats of a small group wake its readers,
+        because there silence counts from the reading (R21)."""
         if self._eager and len(self.world.members) <= EAGER:
             puts = urgently(puts)
         if self._began is None:
@@ -214,8 +218,17 @@ class ClaimsBinding(Binding):
     def after_round(self) -> None:
         worked = 0 if self._began is None else self._host.now() - self._began - self._away
         self._rest, self._away, self._began = gather_ns(self.core.alive, self.session_ms, worked), 0, None
+        self._attend()
         if self._trim_before:
             self._trim(self._trim_before)
+
+    def _attend(self) -> None:
+        """Has the ledger note when the beats of a small group come. In a larger one that would cost more than it is worth:
+        there readers bring what they need, and silence counts from the reading (R21)."""
+        closely = len(self.world.members) <= EAGER
+        if self._notes is not None and closely != self._closely:
+            self._notes.attend(self._partition, self, closely=closely)
+            self._closely = closely
 
     def _trim(self, before: int) -> None:
         if not self.trimming.due():
@@ -253,9 +266,9 @@ class ClaimsBinding(Binding):
         return True
 
     def reads(
-        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+        self, partition: int, entries: list[Entry], read_at: int, began: int, times: Times
     ) -> tuple[ev.Event, int | None]:
-        return ev.Read(list(entries), began=began, stamps=stamps), None
+        return ev.Read(list(entries), began=began, stamps=times.stamps, arrivals=times.arrivals), None
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
         return not entries

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
-from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Stamped
+from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Noting, Stamped
 from pares.ledger.base import Whole, ends_here
 
 CHUNK: Final = 1000
@@ -26,6 +26,16 @@ def look_every(session_ms: int) -> int:
     """Nanoseconds between two looks at the log's identity: a session, as a look may cost a round trip. After trouble a member
     looks at once."""
     return session_ms * 1_000_000
+
+
+class Times(NamedTuple):
+    """What a ledger tells of entries by a stopwatch that is this process's own, as far as it does; as in `events.Read`."""
+
+    stamps: Sequence[int | None] = ()
+    arrivals: Sequence[int | None] = ()
+
+
+UNTOLD: Final = Times()
 
 
 class Follows(Protocol):
@@ -57,10 +67,10 @@ class Follows(Protocol):
         ...
 
     def reads(
-        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+        self, partition: int, entries: list[Entry], read_at: int, began: int, times: Times
     ) -> tuple[Any, int | None]:
-        """The event for these entries, and the time to judge it by (None: the time when it is handed over). `began` and
-        `stamps`: as in `events.Read`."""
+        """The event for these entries, and the time to judge it by (None: the time when it is handed over). `began`: as in
+        `events.Read`."""
         ...
 
     def through(self, partition: int, entries: list[Entry]) -> bool:
@@ -80,27 +90,34 @@ def urgently(puts: list[Append]) -> list[Append]:
     return [put if put.urgent else msgspec.structs.replace(put, urgent=True) for put in puts]
 
 
-Fetched: TypeAlias = tuple[list[Entry], Sequence[int | None], bool]
-"""Entries, their stamps where the ledger has them, and whether the log is known to have ended with them."""
+Fetched: TypeAlias = tuple[list[Entry], Times, bool]
+"""Entries, their times, and whether the log is known to have ended with them."""
 
 
 def fetcher(ledger: Log) -> Callable[[int, int], Fetched]:
     """A function that reads entries from an offset of a partition on."""
     if ledger.capabilities.stamps:
         return partial(_stamped, cast(Stamped, ledger), ledger.capabilities.whole_reads)
+    if ledger.capabilities.arrivals:
+        return partial(_noted, cast(Noting, ledger))
     if isinstance(ledger, Whole):
         return partial(_whole, ledger)
-    return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), (), False)
+    return lambda offset, partition: (list(ledger.read(offset, partition, CHUNK)), UNTOLD, False)
 
 
 def _stamped(ledger: Stamped, whole: bool, offset: int, partition: int) -> Fetched:
     entries, stamps = ledger.read_stamped(offset, partition, CHUNK)
-    return entries, stamps, whole and ends_here(entries, CHUNK)
+    return entries, Times(stamps), whole and ends_here(entries, CHUNK)
+
+
+def _noted(ledger: Noting, offset: int, partition: int) -> Fetched:
+    entries, ended = ledger.read_whole(offset, partition, CHUNK)
+    return entries, Times(arrivals=ledger.arrivals(entries, partition)) if entries else UNTOLD, ended
 
 
 def _whole(ledger: Whole, offset: int, partition: int) -> Fetched:
     entries, ended = ledger.read_whole(offset, partition, CHUNK)
-    return entries, (), ended
+    return entries, UNTOLD, ended
 
 
 def _gone(offset: int, partition: int) -> str:
@@ -173,18 +190,18 @@ class Logs:
                 yield from self._check(number)
             while follows.me == me and follows.attached(number):
                 began = self._now()
-                entries, stamps, ended = self._fetch(follows.position(number), number) if new else ([], (), False)
+                entries, times, ended = self._fetch(follows.position(number), number) if new else ([], UNTOLD, False)
                 self.read_at = self._now()
                 if not entries and not follows.heeds_silence(number, self.read_at):
                     break
                 if entries and (lost := self._lost(number)):
                     raise LedgerRewound(lost)
-                yield follows.reads(number, entries, self.read_at, began, stamps)
+                yield follows.reads(number, entries, self.read_at, began, times)
                 if ended and entries and follows.me == me and self._goes_on_behind(number, entries):
                     # Nothing stood behind them when that fetch began. [each look fetches twice, the second time nothing]
                     entries = list[Entry]()
                     if follows.heeds_silence(number, self.read_at):
-                        yield follows.reads(number, entries, self.read_at, began, ())
+                        yield follows.reads(number, entries, self.read_at, began, UNTOLD)
                 if follows.me == me and follows.through(number, entries):
                     break
         except (LedgerGap, LedgerRewound) as error:

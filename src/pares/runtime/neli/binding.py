@@ -25,7 +25,7 @@ from pares.runtime.driver.answers import Answer
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.inbox import Inbox
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import CHUNK, Logs, appender, urgently
+from pares.runtime.driver.logs import CHUNK, Logs, Times, appender, urgently
 from pares.runtime.host import Host
 from pares.runtime.neli.assignment import GRACE, Assignment, Callbacks, Join
 from pares.runtime.neli.claims_group import ClaimsMembership
@@ -315,7 +315,7 @@ class NeliBinding(Binding):
         return self.core.heeds_silence(partition, now)
 
     def reads(
-        self, partition: int, entries: list[Entry], read_at: int, began: int, stamps: Sequence[int | None]
+        self, partition: int, entries: list[Entry], read_at: int, began: int, times: Times
     ) -> tuple[ev.Event, int | None]:
         shown = self._host.wall_us()
         now = self._host.now()

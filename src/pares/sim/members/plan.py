@@ -100,6 +100,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     bells: bool = True
     stamps: bool = False
     """Whether appends are stamped with the stopwatch of their writers, which those of one machine share (R21)."""
+    arrivals: bool = False
+    """Whether readers' handles note when entries come, so that beats need wake nobody in a small group (R21)."""
     apart: tuple[bool, ...] = ()
     """Whether each member is in a time namespace of its own: its stopwatch is no other's. Empty: none is."""
     overlap_ms: int = 0

@@ -76,6 +76,9 @@ def rare(
         found["stamps"] = True
         if rng.random() < 0.3:
             found["apart"] = tuple(rng.random() < 0.4 for _ in range(count))
+    rng = Random(f"{seed}/arrivals")
+    if rng.random() < 0.5:
+        found["arrivals"] = True
     rng = Random(f"{seed}/admin")
     if rng.random() < 0.3:
         chosen = rng.sample(RARE_ACTS, rng.randint(1, 3))

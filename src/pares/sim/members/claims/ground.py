@@ -29,7 +29,7 @@ class Ground(Stage):
         kept = 10 * max(plan.sessions) / 1000 if "trim" in plan.faults else None
         self.world.burden = plan.burden_us * US
         self.trip += self.world.burden * plan.members * plan.roles  # a record of each seat is read by all
-        self.log = self.world.log("log", begin=plan.begin, retention=kept, clocked=plan.stamps)
+        self.log = self.world.log("log", begin=plan.begin, retention=kept, clocked=plan.stamps, noted=plan.arrivals)
         self.judge = Judge(self.world, self.log, self.group)
         self.log.renewed.append(self._renewed)
 

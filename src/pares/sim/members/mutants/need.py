@@ -9,9 +9,11 @@ import msgspec
 from pares.core.claims import silence
 from pares.core.claims.outbox import Outbox
 from pares.core.claims.outlook import Outlook
-from pares.core.claims.silence import Stopwatches
+from pares.core.claims.silence import Stopwatches, Watched
 from pares.core.events import Append
 from pares.core.lease import MS
+from pares.core.wire.states import MemberState
+from pares.ledger import Entry
 from pares.runtime.driver import doorbell, logs
 from pares.sim.log import Stamp
 from pares.sim.members.mutants.troubles import CALMLY, FROZEN, QUIET
@@ -43,6 +45,38 @@ def _any_stamp_will_do() -> list[Patch]:
     return [(SimLedger, "_shared", trusting)]
 
 
+def _come_before_it_was_sent() -> list[Patch]:
+    """A record is noted with the time of half a session before it came."""
+    came = SimLedger._came  # pyright: ignore[reportPrivateUsage]
+
+    def early(self: SimLedger, partition: int, entry: Entry) -> int | None:
+        at = came(self, partition, entry)
+        return None if at is None else at - 250 * MS
+
+    return [(SimLedger, "_came", early)]
+
+
+def _arrival_for_a_stamp() -> list[Patch]:
+    """What has come is out-waited for a lease alone."""
+    out_waited = Stopwatches._out_waited  # pyright: ignore[reportPrivateUsage]
+
+    def shorter(self: Stopwatches, holder: MemberState, had_at: int, stamp: int | None) -> int:
+        return out_waited(self, holder, had_at, had_at if stamp is None else stamp)
+
+    return [(Stopwatches, "_out_waited", shorter)]
+
+
+def _arrivals_unread() -> list[Patch]:
+    """Arrivals are thrown away; and so it is not known either that looks are needed."""
+    heard = Watched.heard
+
+    def late(self: Watched, offset: int, now: int, stamp: int | None, came: int | None) -> None:
+        heard(self, offset, now, stamp, None)
+        self.dated = True
+
+    return [(Watched, "heard", late)]
+
+
 def _waits_less_than_the_lease() -> list[Patch]:
     """Half of the lease after the stamp of its last record a holder is challenged."""
     whole = silence.shared_ns
@@ -70,6 +104,7 @@ def _everything_is_urgent() -> list[Patch]:
 
 
 SHARED: Final[dict[str, Any]] = {"stamps": True, "machines": 1, "members": 3}
+NOTED: Final[dict[str, Any]] = {"stamps": False, "arrivals": True, "members": 3}
 PROMPT: Final[dict[str, Any]] = {
     **QUIET,
     **SHARED,
@@ -140,6 +175,35 @@ NEED: Final = (
         "a holder is challenged before the lease after its stamp is over",
         _waits_less_than_the_lease,
         {**FROZEN, **SHARED},
+    ),
+    Mutant(
+        "come-before-it-was-sent",
+        "R21",
+        "a record is noted as if it had come before its append began",
+        _come_before_it_was_sent,
+        {**FROZEN, **NOTED},
+    ),
+    Mutant(
+        "arrival-for-a-stamp",
+        "R21",
+        "an arrival is out-waited like a stamp, though holder and challenger have stopwatches of their own",
+        _arrival_for_a_stamp,
+        {**FROZEN, **NOTED, "drift": 0.1},
+    ),
+    Mutant(
+        "arrivals-unread",
+        "R21",
+        "silence counts from the reading, though no beat wakes a reader",
+        _arrivals_unread,
+        {
+            **PROMPT,
+            **NOTED,
+            "proof": False,
+            "sessions": (1000,) * 3,
+            "roles": 1,
+            "calm": 40.0,
+            "faults": {"crash": 1.0},
+        },
     ),
     Mutant(
         "nothing-is-urgent",

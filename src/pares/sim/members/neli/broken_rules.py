@@ -70,7 +70,7 @@ def local_time() -> list[Patch]:
 def looks_apart() -> list[Patch]:
     """What passes between a look at the wall clock and the one at the stopwatch is not taken off a belief."""
 
-    def reads(self: Any, partition: int, entries: Any, read_at: int, began: int, stamps: Any) -> Any:
+    def reads(self: Any, partition: int, entries: Any, read_at: int, began: int, times: Any) -> Any:
         shown = self._host.wall_us()
         return Read(list(entries), partition, shown), self._host.now()
 

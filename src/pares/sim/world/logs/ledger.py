@@ -41,7 +41,7 @@ class SimLedger:
         self.log = log
         self.has_bell = has_bell
         self.url = log.url
-        self.capabilities = Capabilities(stamps=log.clocked, anchors=True, whole_reads=log.clocked)
+        self.capabilities = Capabilities(stamps=log.clocked, arrivals=log.noted, anchors=True, whole_reads=log.clocked)
         self.retention = log.retention
         self._weather = weather
         self._closed = False
@@ -49,6 +49,8 @@ class SimLedger:
         self._links: dict[int, Link] = {}
         self._bells: dict[int, list[Bells]] = {}
         self._listening: dict[int, Callable[[list[EntryTuple]], None]] = {}
+        self._near: dict[int, int] = {}
+        """Partitions that are attended closely, and since when."""
         self.misled_at = -1
         """The true time at which a reader last went on, unknowingly, in a log that is another one than before."""
         process.world.handles.append(self)
@@ -189,6 +191,25 @@ class SimLedger:
         entries = self.read(offset, partition, max_records)
         stamps = self.log.partitions[partition].stamps
         return entries, [self._shared(stamps.get(entry.offset)) for entry in entries]
+
+    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
+        """See `Noting`. A handle here has one reader."""
+        if closely:
+            self._near.setdefault(partition, self._process.world.now)
+        else:
+            self._near.pop(partition, None)
+
+    def arrivals(self, entries: Sequence[Entry], partition: int = 0) -> list[int | None]:
+        """See `Noting`: as soon as it can be, also where the process stands still."""
+        return [self._came(partition, entry) for entry in entries]
+
+    def _came(self, partition: int, entry: Entry) -> int | None:
+        log, lag, since = self.log.partitions[partition], self._link(partition).weather.lag, self._near.get(partition)
+        landed = log.arrived(entry.offset) if log.at(entry.offset) == tuple(entry) else None
+        if since is None or landed is None or landed + lag < since:
+            return None
+        stopwatch = self._process.stopwatch
+        return stopwatch.read(max(landed + lag, stopwatch.since))
 
     def has(self, offset: int, payload: bytes, partition: int = 0) -> bool:
         """Within the read that came before: it takes no time, and nobody is stopped in between."""

@@ -58,6 +58,7 @@ class SharedLog:
         retention: float | None = None,
         wrong_ms: Callable[[], int] | None = None,
         clocked: bool = False,
+        noted: bool = False,
     ) -> None:
         self.name = name
         self.url = f"sim://{name}"
@@ -65,6 +66,8 @@ class SharedLog:
         self.wrong_ms = wrong_ms
         self.clocked = clocked
         """Writers stamp their entries with their stopwatches (R21)."""
+        self.noted = noted
+        """Readers' handles note when entries come (R21)."""
         self.partitions = [Partition(begin, wrong_ms, whole=clocked) for _ in range(partitions)]
         self.renewed: list[Callable[[], object]] = []
         """Called when another log has come to stand in the place of this one, or it has lost its tail."""

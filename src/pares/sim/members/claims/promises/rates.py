@@ -82,7 +82,8 @@ class Rounds(Promise):
         self.counted: list[float] = []
         """What was measured: wake-ups in a session."""
         stage.judge.landed.append(self._landed)
-        if plan.stamps and plan.bells and not plan.neighbours:
+        by_need = plan.stamps or (plan.arrivals and "eager" not in plan.scale)
+        if by_need and plan.bells and not plan.neighbours:
             self.world.after(self.window, self._look)
 
     def _landed(self, landed: Landed) -> None:
