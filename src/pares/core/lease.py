@@ -18,6 +18,10 @@ the belief has ended before the claim is sent, however late k was read. A record
 before the claim, which then fails by its compare, or behind it, and then the holder reads the claim first: as without
 stamps. So reading late costs no safety and, on one host, no time.
 
+**By arrivals (R21).** Where a ledger notes when k had come to the challenger's process, the session may run from then in place
+of from the reading: k had come after it was sent, and that is all that the argument above asks of the reading. The holder's
+stopwatch is another one, so the whole session is waited for, as without.
+
 What breaks without it: a stamp that is taken before s, or believed though it is another clock's, ends the wait before the
 belief; counting from when k was *read* adds the whole delay of the log to the belief; a retry that renews s
 does the same for an append that had landed all along; a record that only its sender takes for accepted prolongs a belief
