@@ -299,16 +299,6 @@ class ManyAtOnce(Protocol):
         ...
 
 
-@runtime_checkable
-class Whole(Protocol):
-    """A log that may know, when it has read something, that there was nothing more."""
-
-    def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
-        """As `Log.read` without a timeout; and whether the log ended with these entries at some time during the call, for all
-        that is known. False says nothing."""
-        ...
-
-
 class Stamped(Log, Protocol):
     """A log that tells when its entries were written, by a stopwatch that writer and reader share. `Capabilities.stamps`
     says so."""

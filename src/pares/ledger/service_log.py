@@ -234,7 +234,7 @@ class TailedLog(ServiceHandle[Service]):
             self._open()
 
     def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
-        """See `base.Whole`."""
+        """See `window.Whole`."""
         window, since = self._there(partition).window(self._topic, partition), time.monotonic()
         entries = self.read(offset, partition, max_records)
         return entries, not entries or window.ended(entries[-1].offset + 1, since)

@@ -13,12 +13,12 @@ import bisect
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from pares.ledger.local.stamp import SHARED, stopwatch
 from pares.ledger.weak_set import WeakBag
 
-from .base import Entry, Log, Whole, limited
+from .base import Entry, Log, limited
 from .bell import PipeBell
 
 FRESH: Final = 0.05
@@ -40,6 +40,16 @@ NONE: Final = 30.0
 """Seconds without such an entry after which they are no longer many."""
 LATELY: Final = 60.0
 """Seconds after such an entry for which readers may be lazy: longer than `NONE`, as other readers may have read it later."""
+
+
+@runtime_checkable
+class Whole(Protocol):
+    """A log that may know, when it has read something, that there was nothing more."""
+
+    def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
+        """As `Log.read` without a timeout; and whether the log ended with these entries at some time during the call, for all
+        that is known. False says nothing."""
+        ...
 
 
 class Noting(Log, Whole, Protocol):

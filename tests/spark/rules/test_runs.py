@@ -149,7 +149,7 @@ def test_a_lawful_member_is_one_run() -> None:
 
 
 @pytest.mark.spark
-def test_a_lawful_log_is_gone_through_three_times(spark: SparkSession) -> None:
+def test_a_lawful_log_is_gone_through_three_times(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """For what is no record, for records that are no beats, and for runs."""
     table = _table(_lawful(3, 400))
     seen = spark.sparkContext.accumulator(0)
@@ -167,8 +167,8 @@ def test_a_lawful_log_is_gone_through_three_times(spark: SparkSession) -> None:
     assert seen.value == 3 * table.num_rows
     # Of a group all terms are not brought together in one task, to be joined with it.
     joined = view(spark, "SELECT * FROM {terms} t JOIN {groups} w ON w.g = t.g JOIN {members} m ON m.g = t.g", frames)
-    plan: str = joined._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
-    assert plan.count("BroadcastHashJoin") == 2
+    joined.explain()
+    assert capsys.readouterr().out.count("BroadcastHashJoin") == 2
 
 
 @pytest.mark.spark

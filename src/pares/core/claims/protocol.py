@@ -167,9 +167,7 @@ class Claims:
         self.outbox.read_up_to(reader.position, own=bool(reader.mine))
         if event.entries or reader.world is not self._watched:
             self._watched = reader.world
-            stamps = {entry[0]: stamp for entry, stamp in zip(event.entries, event.stamps, strict=False)}
-            arrivals = {entry[0]: at for entry, at in zip(event.entries, event.arrivals, strict=False)}
-            self.living.read(changes, now, past=past, stamps=stamps, arrivals=arrivals)
+            self.living.read(event, changes, now, past=past)
         if not event.entries:
             self.watches.looked_at = event.began
         if reader.state is State.ADRIFT and reader.last_seen != self._drift_seen[0]:

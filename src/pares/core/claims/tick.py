@@ -11,7 +11,6 @@ A deaf member stops after the first of these (R2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from pares.core import events as ev
@@ -106,16 +105,12 @@ class Living:
         if ready and self.readiness.drained and not self.closing:
             self.closing, self.ending = True, ev.Restart("ready again")
 
-    def read(
-        self,
-        changes: list[Change],
-        now: int,
-        *,
-        past: bool,
-        stamps: Mapping[int, int | None],
-        arrivals: Mapping[int, int | None],
-    ) -> None:
+    def read(self, event: ev.Read, changes: list[Change], now: int, *, past: bool) -> None:
         """What was read up to here has been folded (`Stopwatches.read`)."""
+        stamps, arrivals = (
+            {entry[0]: at for entry, at in zip(event.entries, times, strict=False)}
+            for times in (event.stamps, event.arrivals)
+        )
         self.watches.read(self.reader.world, changes, now, past=past, stamps=stamps, arrivals=arrivals)
         self.moves.read(self.reader.world, changes)
         self.declaring.read(changes, now)

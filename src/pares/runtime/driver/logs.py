@@ -17,7 +17,8 @@ import msgspec
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
 from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Noting, Stamped
-from pares.ledger.base import Whole, ends_here
+from pares.ledger.base import ends_here
+from pares.ledger.window import Whole
 
 CHUNK: Final = 1000
 
