@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from chaos.ledgers.standby import base_backup
-from log_tools import HANG, append_again, payloads, read_all, until
+from log_tools import HANG, append_again, payloads, read_all, rings, until
 from postgres_harm import copy_of, data_of, message, raw, sql
 from proxy_tools import proxied
 from steady_writer import Writer, check_that_it_stays
@@ -25,6 +26,7 @@ from pares.ledger import Ledger
 from pares.ledger.address import Address, Options
 from pares.ledger.postgres.settings import take
 from pares.ledger.postgres.statements import Statements
+from pares.ledger.postgres.tail import Rings, Tails
 
 
 @pytest.fixture(scope="module")
@@ -301,6 +303,36 @@ def test_what_nobody_was_notified_of_is_found_all_the_same(server: Postgres) -> 
     assert [entry.payload for entry in ledger.read(0, timeout=HANG)] == [b"x"]
     for each in (ledger, other):
         each.close()
+
+
+def test_what_is_urgent_is_told_of_though_it_came_with_what_is_not(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fetch for a beat brings a claim as well, and its answer comes with the notice of the claim: the socket is silent."""
+    ledger, other = pares.ledger.open(server.url), pares.ledger.open(server.url)
+    plain, met = Tails._wait, threading.Event()  # pyright: ignore[reportPrivateUsage]
+
+    def wait(self: Tails, wire: Any, look_at: float) -> dict[Any, Rings]:
+        news = plain(self, wire, look_at)
+        if Rings.NEVER in news.values() and not met.is_set():
+            other.append(b"claim")
+            time.sleep(0.3)
+            met.set()
+        return news
+
+    monkeypatch.setattr(Tails, "_wait", wait)
+    bell = ledger.bell()
+    assert bell is not None
+    until(lambda: ledger._service.window(ledger._topic, 0).open)  # type: ignore[attr-defined]
+    assert not rings(bell.fileno(), 1.0)
+    bell.clear()
+    other.append_many([b"beat"], urgent=False)
+    assert met.wait(HANG)
+    assert rings(bell.fileno(), HANG)
+    assert payloads(ledger) == [b"beat", b"claim"]
+    bell.close()
+    ledger.close()
+    other.close()
 
 
 def test_nobody_can_put_entries_into_a_log_by_a_notice(server: Postgres) -> None:

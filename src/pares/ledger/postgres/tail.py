@@ -242,16 +242,19 @@ class Tails:
         listening = select.poll()
         listening.register(self._woken, select.POLLIN)
         listening.register(wire.connection.socket, select.POLLIN)
-        heard: dict[str, set[str]] = {}
-        for descriptor, _ in listening.poll(max(0.0, look_at - time.monotonic()) * 1000):
+        heard = wire.heard()  # what came with the answers to queries: the socket says nothing of that
+        patience = 0.0 if heard else max(0.0, look_at - time.monotonic())
+        for descriptor, _ in listening.poll(patience * 1000):
             if descriptor == self._woken:
                 try:
                     os.read(self._woken, 4096)
                 except BlockingIOError:
                     pass
             else:
-                heard = wire.heard()
-                if not heard and not wire.alive():
+                came = wire.heard()
+                for channel, said in came.items():
+                    heard.setdefault(channel, set()).update(said)
+                if not came and not wire.alive():
                     raise Broken("the connection is closed", sent=False)
         news = {
             key: heard[channel] for channel, key in self._listening.items() if channel in heard and key in self._marks
