@@ -16,7 +16,7 @@ from log_tools import HANG, append_again, payloads, rings, until
 import pares.ledger
 from pares.dev import Kafka, Nats
 from pares.ledger import Bell, Ledger, Noting
-from pares.ledger.local.stamp import stopwatch
+from pares.ledger.local.stamp import own_stopwatch as stopwatch
 from pares.ledger.service_log import TailedLog
 from pares.ledger.window import MANY, Window
 
@@ -44,6 +44,8 @@ class Reader:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        if ledger.capabilities.arrivals:  # else its readers bring what they need in any case
+            cast(Noting, ledger).attend(0, self, closely=False)
         bell = ledger.bell()
         assert bell is not None
         self.bell: Bell = bell

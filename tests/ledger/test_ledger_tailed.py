@@ -16,9 +16,9 @@ from pares.core.errors import LedgerRewound
 from pares.ledger import Entry
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
-from pares.ledger.local.stamp import SHARED, stopwatch
+from pares.ledger.local.stamp import own_stopwatch as stopwatch
 from pares.ledger.service_log import Known, TailedLog
-from pares.ledger.window import MANY, TailBell, Window
+from pares.ledger.window import LATELY, MANY, STAYS, TailBell, Window
 
 
 class Shelf:
@@ -351,32 +351,101 @@ class Somebody:
     """A reader that is attended."""
 
 
-def test_a_window_with_a_reader_that_is_attended_closely_is_not_lazy() -> None:
-    window = Window("t", 0)
+class Stopwatch:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
+    clock = Stopwatch()
+    monkeypatch.setattr("pares.ledger.window.time", clock)
+    return clock
+
+
+def busy_window() -> Window:
+    """On a partition in which many entries are not urgent."""
+    window, quiet = Window("t", 0), range(2 * MANY)
     window.begin(0)
-    near, other = Somebody(), Somebody()
-    window.attend(near, closely=True)
-    quiet = range(2 * MANY)
-    assert not window.put([Entry(offset, 0, b"x") for offset in quiet], 0, quiet)
-    assert not window.should_be_lazy
-    assert not window.readers_may_be_lazy, "its own group is small, and so nobody in it is lazy"
-    window.attend(other, closely=False)
-    assert not window.should_be_lazy
-    assert window.readers_may_be_lazy, "the group of the other one is large"
-    window.attend(near, closely=False)
+    assert not window.put([Entry(offset, 0, b"x") for offset in quiet], 0, quiet), "nobody wants it to be lazy"
+    return window
+
+
+def test_a_window_is_lazy_if_there_are_readers_to_whom_that_is_right_and_no_others(clock: Stopwatch) -> None:
+    window = busy_window()
+    near, far = Somebody(), Somebody()
+    assert not window.should_be_lazy, "who says nothing hears of what is urgent at once, whoever writes it"
+    window.attend(far, closely=False)
     assert window.should_be_lazy
     assert window.put([], 0), "from now on it should be"
     window.attend(near, closely=True)
     assert not window.should_be_lazy
-    del near
+    window.attend(near, closely=None)
+    assert not window.should_be_lazy, "its group has grown, and a writer may not have read that yet"
+    clock.now += STAYS
+    assert window.should_be_lazy
+    del far
     gc.collect()
-    assert window.should_be_lazy, "it has gone without a word"
+    assert not window.should_be_lazy, "it has gone without a word"
+
+
+def test_writers_wake_lazy_readers_for_longer_than_there_can_be_any(clock: Stopwatch) -> None:
+    window = busy_window()
+    one, other = Somebody(), Somebody()
+    assert window.readers_may_be_lazy, "a writer that reads nothing knows of no group"
+    window.attend(one, closely=True)
+    assert not window.readers_may_be_lazy, "its group is small, and nobody in it is lazy"
+    window.attend(other, closely=False)
+    assert window.readers_may_be_lazy, "another one's group is large"
+    window.attend(other, closely=True)
+    assert window.readers_may_be_lazy, "the group has shrunk, and some may be lazy still"
+    clock.now += LATELY - 1
+    window.put([Entry(2 * MANY, 0, b"x")], 0, {2 * MANY})
+    assert window.readers_may_be_lazy
+    clock.now += 1
+    assert not window.readers_may_be_lazy
+    window.attend(one, closely=None)
+    window.attend(other, closely=None)
+    assert window.readers_may_be_lazy
+
+
+def test_who_is_not_woken_for_what_is_noted_is_called_before_that_is_dropped() -> None:
+    """[others write so much to the topic that a member comes when the beats of its own group are gone]"""
+    window, somebody = Window("t", 0), Somebody()
+    bell = TailBell(window)
+    window.begin(0)
+    read = 0
+
+    def comes() -> None:
+        nonlocal read
+        bell.clear()
+        found = window.take(read, 10_000) or []
+        times.extend(window.arrivals(found))
+        read = window.high
+
+    for closely in (False, True):
+        times: list[int | None] = []
+        window.attend(somebody, closely=closely)
+        begin = read = window.high
+        for offset in range(begin, begin + 5000):
+            window.put([Entry(offset, 0, b"x")], 0, {offset})
+            if bell.rung:
+                comes()
+        if closely:
+            assert None not in times
+            assert len(times) == read - begin > 4000
+        else:
+            assert times == []
+    bell.close()
 
 
 def test_a_log_notes_what_comes_and_not_what_is_asked_for() -> None:
     shelf = Shelf()
     log = ShelfLog(shelf, "t", "shelf://")
-    assert log.capabilities.arrivals is SHARED
+    assert log.capabilities.arrivals
     log.append_many([b"a", b"b"])
     asked = log.read(0)
     assert log.arrivals(asked) == [None, None]

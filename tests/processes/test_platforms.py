@@ -151,9 +151,9 @@ def test_windows_is_told_where_to_go() -> None:
 
 
 def test_the_stopwatch_that_comes_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pares.runtime import clock
+    from pares.ledger.local import stamp
 
-    pick = clock._pick  # pyright: ignore[reportPrivateUsage]
+    pick = stamp._pick  # pyright: ignore[reportPrivateUsage]
     assert pick().args == (time.CLOCK_BOOTTIME,)  # type: ignore[attr-defined]  # pyright: ignore
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
     assert pick() is time.monotonic_ns

@@ -18,7 +18,6 @@ from pares.ledger import base
 from pares.ledger.base import Bell, Entry
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
-from pares.ledger.local.stamp import SHARED
 from pares.ledger.window import TailBell, Window
 
 LOOK: Final = 60.0
@@ -187,7 +186,7 @@ class TailedLog(ServiceHandle[Service]):
 
     @property
     def capabilities(self) -> base.Capabilities:
-        return base.Capabilities(readonly=self._service.settings.readonly, arrivals=SHARED)
+        return base.Capabilities(readonly=self._service.settings.readonly, arrivals=True)
 
     @property
     def partitions(self) -> int:
@@ -243,7 +242,7 @@ class TailedLog(ServiceHandle[Service]):
         """See `window.Noting`."""
         return self._open().window(self._topic, partition).arrivals(entries)
 
-    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
+    def attend(self, partition: int, reader: object, *, closely: bool | None) -> None:
         """See `window.Noting`. Also of a log that was closed: there nothing comes any more."""
         self._service.window(self._topic, partition).attend(reader, closely=closely)
 

@@ -2,9 +2,9 @@
 
 An empty answer is as good as the service's last word on the end; when that is older than `fresh` seconds, the reader asks it.
 
-Entries that are not urgent (R21) come in, too, but ring no bell. Where they are many, the window is *lazy*: the thread waits
-for urgent entries only, and a reader fetches what is new when it reads. But where a reader is attended closely the thread
-brings everything, and notes when it came: so a reader that is not woken knows all the same since when somebody is silent.
+Entries that are not urgent (R21) come in, too, but ring no bell. The thread notes when they came: so a reader that is not woken
+knows all the same since when somebody is silent. Where they are many, and the readers are of large groups and have said so, the
+window is *lazy*: the thread waits for urgent entries only, and a reader fetches what is new when it reads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from pares.ledger.local.stamp import SHARED, stopwatch
+from pares.ledger.local.stamp import own_stopwatch
 from pares.ledger.weak_set import WeakBag
 
 from .base import Entry, Log, limited
@@ -38,6 +38,9 @@ MANY: Final = 6
 """So many entries that are not urgent in a `PERIOD` of seconds are many."""
 NONE: Final = 30.0
 """Seconds without such an entry after which they are no longer many."""
+STAYS: Final = 5.0
+"""Seconds after a reader was last attended closely for which no reader is lazy: those who write to it may not have read yet
+what has made them a large group."""
 LATELY: Final = 60.0
 """Seconds after such an entry for which readers may be lazy: longer than `NONE`, as other readers may have read it later."""
 
@@ -56,24 +59,24 @@ class Noting(Log, Whole, Protocol):
     """A log that notes when its entries come to this process, read or not. `Capabilities.arrivals` says so."""
 
     def arrivals(self, entries: Sequence[Entry], partition: int = 0) -> list[int | None]:
-        """For each of these entries, which a read has just brought, when it had come: nanoseconds of CLOCK_BOOTTIME, read when
-        the service had sent it. None where that was not noted: a reader has asked for it."""
+        """For each of these entries, which a read has just brought, when it had come: by the stopwatch of this process, read
+        when the service had sent it. None where that was not noted: a reader has asked for it."""
         ...
 
-    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
-        """Have what comes noted from now on as `reader` needs it: urgent or not; or, if not `closely`, only by the way. Asks
-        nobody. A reader is forgotten when nobody else holds it."""
+    def attend(self, partition: int, reader: object, *, closely: bool | None) -> None:
+        """How `reader` wants to be attended from now on: `closely`, so that everything is noted when it comes; or not, so that
+        nothing need come but what is urgent. None: no longer at all. Asks nobody. A reader that says nothing hears of what is
+        urgent at once. One that nobody else holds is forgotten."""
         ...
 
 
 class Quiet:
     """How many of a partition's entries are not urgent, as its reader sees them. The lock of its window guards it.
 
-    Readers and writers both use it. A reader of a partition where such entries are many no longer waits for each of them: that
-    pays in large groups, where all members beat and no reader need be woken by a beat. A writer that has lately seen an entry
-    that is not urgent makes its urgent entries so that they wake lazy readers, too. So a small group, whose entries are all
-    urgent, pays nothing. Reader and writer go by what each has read, and may differ for a moment: then an urgent entry is found
-    a little later. An entry written by release 0.1, which knows none of this, is always found so.
+    Readers and writers both use it. A reader of a large group, on a partition where such entries are many, no longer waits for
+    each of them. A writer that has lately seen an entry that is not urgent makes its urgent entries so that they wake lazy
+    readers, too; but where all that read beside it are of small groups, it need not, and pays nothing. An entry written by
+    release 0.1, which knows none of this, is found by a lazy reader a little later.
     """
 
     def __init__(self) -> None:
@@ -133,6 +136,10 @@ class Window:
         self._near: WeakBag[object] = WeakBag()
         self._far: WeakBag[object] = WeakBag()
         """Readers that are attended closely, and those that said that they need not be."""
+        self._near_until = self._far_until = -LATELY
+        """Up to when it counts that there were such."""
+        self._rung = 0
+        """Where the window ended when it last rang."""
         self._waiting = 0
         """Readers that wait for entries without a bell."""
         self._entries: list[Entry] = []
@@ -140,19 +147,28 @@ class Window:
         """When each of them came; None: with a reader's request."""
         self._bytes = 0
 
-    def attend(self, reader: object, *, closely: bool) -> None:
+    def attend(self, reader: object, *, closely: bool | None) -> None:
         """See `Noting`."""
-        (self._near if closely else self._far).add(reader)
-        (self._far if closely else self._near).discard(reader)
+        now = time.monotonic()
+        with self.changed:
+            if self._near:
+                self._near_until = now + STAYS
+            if self._far:
+                self._far_until = now + LATELY
+            self._near.discard(reader)
+            self._far.discard(reader)
+            if closely is not None:
+                (self._near if closely else self._far).add(reader)
 
     @property
     def should_be_lazy(self) -> bool:
-        return self.quiet.many and not self._near
+        """Not a while after somebody was attended closely: a writer may not know yet that it has lazy readers now."""
+        return self.quiet.many and bool(self._far) and not self._near and time.monotonic() >= self._near_until
 
     @property
     def readers_may_be_lazy(self) -> bool:
-        """Whether an urgent entry has to wake lazy readers, for all that is known here."""
-        return self.quiet.lately and (bool(self._far) or not self._near)
+        """Whether an urgent entry has to wake lazy readers, for all that is known here; for longer than there can be any."""
+        return self.quiet.lately and (not self._near or bool(self._far) or time.monotonic() < self._far_until)
 
     def arrivals(self, entries: Sequence[Entry]) -> list[int | None]:
         """When each of these came. [another log's entry at the same offset came before this one was written]"""
@@ -268,7 +284,7 @@ class Window:
             new = [entry for entry in entries if entry.offset >= self.high]
             self._entries += new
             # What a lazy thread brings now and then is not noted: it would seem that the times of all its entries are known.
-            self._came += [None if life is not None or self.lazy or not SHARED else stopwatch()] * len(new)
+            self._came += [None if life is not None or self.lazy else own_stopwatch()] * len(new)
             self._bytes += sum(len(entry.payload) for entry in new)
             self.high = max(self.high, end, new[-1].offset + 1 if new else 0)
             self.heard = time.monotonic()
@@ -280,7 +296,9 @@ class Window:
                 self._forget()
             self.changed.notify_all()
         came = entries if self.lazy else new
-        if life is None and came and not (quiet and all(entry.offset in quiet for entry in came)):
+        urgent = life is None and came and not (quiet and all(entry.offset in quiet for entry in came))
+        # Who is not woken for what is noted has to come before that is dropped.
+        if urgent or (self._near and self.high - self._rung >= _KEEP // 2):
             self.ring()
         return self.should_be_lazy != self.lazy
 
@@ -313,6 +331,7 @@ class Window:
         self.ring()
 
     def ring(self) -> None:
+        self._rung = self.high
         for bell in self.bells:
             bell.ring()
 

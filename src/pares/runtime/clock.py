@@ -7,23 +7,15 @@ stops in sleep, a member that slept is harmless only behind a fence (docs/guaran
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
+from pares.ledger.local.stamp import own_stopwatch
 
-def _pick() -> Callable[[], int]:
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
-    if sys.platform == "darwin":
-        return partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
-    return time.monotonic_ns
-
-
-stopwatch: Final[Callable[[], int]] = _pick()
-"""Nanoseconds; only differences mean anything, and only within one boot of one machine."""
+stopwatch: Final[Callable[[], int]] = own_stopwatch
+"""Nanoseconds; only differences mean anything, and only within one boot of one machine. Ledgers that note when something came
+read the same one."""
 
 
 def wall_us() -> int:

@@ -9,7 +9,7 @@ import pytest
 from ledger_stages import Stage
 
 from pares.core.errors import ConfigError, LedgerGap, LedgerRewound
-from pares.ledger import Ledger, Stamped
+from pares.ledger import Ledger, Noting, Stamped
 
 pytestmark = pytest.mark.skipif(
     not hasattr(time, "CLOCK_BOOTTIME"), reason="there is no stopwatch that processes share"
@@ -26,6 +26,23 @@ def stamped(stage: Stage) -> Ledger:
     assert ledger.capabilities.stamps == hasattr(ledger, "read_stamped")
     assert ledger.topic("t").capabilities.stamps == ledger.capabilities.stamps
     return ledger
+
+
+def test_what_a_ledger_notes_it_can_be_asked_for(stage: Stage) -> None:
+    """And what it is not asked to note it need not."""
+    ledger = stage.open()
+    assert ledger.capabilities.arrivals == hasattr(ledger, "arrivals") == hasattr(ledger, "attend")
+    if not ledger.capabilities.arrivals:
+        return
+    noting = cast(Noting, ledger)
+    for closely in (True, False, None):
+        noting.attend(0, stage, closely=closely)
+    noting.append(b"x")
+    entries, _ = noting.read_whole(0, 0, 10)
+    by = now()
+    (came,) = noting.arrivals(entries)
+    assert came is None or came <= by
+    assert noting.arrivals([]) == []
 
 
 def test_a_stamp_was_read_before_the_append_returned_and_after_it_was_asked_for(stage: Stage) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from kafka_stages import Cluster, opened
@@ -17,7 +18,7 @@ import pares.ledger
 from kafka_tools import STEADY
 from pares.core.errors import LedgerGap, LedgerUnavailable
 from pares.dev import Kafka
-from pares.ledger import as_bus, window
+from pares.ledger import Noting, as_bus, window
 from pares.ledger.address import Options
 from pares.ledger.kafka import tail
 from pares.ledger.kafka.seek import Seeker
@@ -183,6 +184,8 @@ def test_a_thread_fetches_nothing_for_readers_that_have_not_come(
     bell = ledger.bell()
     assert bell is not None
     window_ = ledger._shared.window(topic, 0)  # type: ignore[attr-defined]
+    for handle in (ledger, other):
+        cast(Noting, handle).attend(0, handle, closely=False)
     at = 0
     while not window_.lazy:
         at = other.append_many([b"beat"], urgent=False)[-1] + 1

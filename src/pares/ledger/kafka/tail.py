@@ -89,6 +89,7 @@ class Tails:
             before.leave(key)
             window.lazy = lazy
             after.follow(key, window.high)  # what the one before brings meanwhile is brought twice, and taken once
+        window.ring()  # a reader may have brought what the one before would have rung for
 
     def stuck(self, window: Window) -> None:
         """The leader has what the follower does not bring: it goes on with a new client, whatever the old one waits for."""

@@ -8,8 +8,10 @@ with it whether what was not synced may be gone.
 from __future__ import annotations
 
 import os
+import sys
 import time
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,18 @@ NO_CLOCK: Final = b"-"
 _BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
 SHARED: Final = _BOOTTIME is not None
 """Whether there is a stopwatch here that processes share."""
+
+
+def _pick() -> Callable[[], int]:
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+    if sys.platform == "darwin":
+        return partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+    return time.monotonic_ns
+
+
+own_stopwatch: Final[Callable[[], int]] = _pick()
+"""Nanoseconds of the stopwatch of this process, which runs while the machine sleeps, where there is one that does."""
 
 
 def stopwatch() -> int:

@@ -142,7 +142,9 @@ class _Tail:
                 if lazy:
                     await self._heed_bell(epoch)
                 elif name:
-                    self._window.lazy = False
+                    if self._window.lazy:
+                        self._window.lazy = False
+                        self._window.ring()  # a reader may have brought what the bell would have rung for
                     await self._listen(epoch)
             except Denied as error:
                 if not self._refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pares.core import events as ev
 from pares.core.claims.chores.duties import EAGER, gather_ns
@@ -13,12 +13,12 @@ from pares.core.claims.protocol import Claims, Stage
 from pares.core.errors import ClosedError, LedgerGap, LedgerRewound, LedgerUnavailable
 from pares.core.wire.records import Lock
 from pares.core.wire.world import World
-from pares.ledger import Entry, Log, Noting
+from pares.ledger import Entry, Log
 from pares.ledger.retention import Trimming
 from pares.runtime.death.incarnation import Incarnation
 from pares.runtime.driver.binding import Binding
 from pares.runtime.driver.lifecycle import Life
-from pares.runtime.driver.logs import Logs, Times, appender, urgently
+from pares.runtime.driver.logs import Attention, Logs, Times, appender, urgently
 from pares.runtime.host import DeathLock, Deaths, Host
 
 log: Final = logging.getLogger("pares.member")
@@ -60,9 +60,7 @@ class ClaimsBinding(Binding):
         self._append = appender(ledger)
         can = ledger.capabilities
         self._eager = not (can.stamps or can.arrivals)
-        self._notes = cast(Noting, ledger) if can.arrivals and not can.stamps else None
-        self._closely: bool | None = None
-        self._attend()
+        self._attention = Attention(ledger, partition)
         self._rest = 0
         self._began: int | None = None
         """When this round began, in a large group."""
@@ -218,17 +216,9 @@ class ClaimsBinding(Binding):
     def after_round(self) -> None:
         worked = 0 if self._began is None else self._host.now() - self._began - self._away
         self._rest, self._away, self._began = gather_ns(self.core.alive, self.session_ms, worked), 0, None
-        self._attend()
+        self._attention.pays(len(self.world.members))
         if self._trim_before:
             self._trim(self._trim_before)
-
-    def _attend(self) -> None:
-        """Has the ledger note when the beats of a small group come. In a larger one that would cost more than it is worth:
-        there readers bring what they need, and silence counts from the reading (R21)."""
-        closely = len(self.world.members) <= EAGER
-        if self._notes is not None and closely != self._closely:
-            self._notes.attend(self._partition, self, closely=closely)
-            self._closely = closely
 
     def _trim(self, before: int) -> None:
         if not self.trimming.due():
@@ -295,6 +285,7 @@ class ClaimsBinding(Binding):
     def close(self, *, left: bool) -> None:
         if self._deaths is not None:
             self._deaths.close()
+        self._attention.ends()
         self.bells.close()
         if left:
             self.incarnation.end()

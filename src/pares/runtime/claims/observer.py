@@ -10,6 +10,7 @@ from pares.core.wire.reader import Reader, State
 from pares.core.wire.world import World
 from pares.ledger import Ledger
 from pares.runtime.detect import newest
+from pares.runtime.driver.logs import Attention
 from pares.runtime.host import Host
 
 CHUNK: Final = 1000
@@ -20,6 +21,7 @@ class ClaimsFollower:
 
     def __init__(self, ledger: Ledger, group: str, partition: int, host: Host) -> None:
         self._ledger, self._group, self._partition = ledger, group, partition
+        self._attention = Attention(ledger, partition)
         self._reader = Reader(group)
         self._reader.attach(ledger.start(partition), ledger.end(partition))
 
@@ -39,6 +41,7 @@ class ClaimsFollower:
             into += reader.feed(entries)
             if reader.too_new:
                 raise CapabilityError(reader.upgrade)
+            self._attention.pays(len(reader.world.members))
             timeout = 0.0
             if not reader.world.base and newest(entries, self._group):
                 return True

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
+from pares.core.claims.chores.duties import EAGER
 from pares.core.errors import LedgerGap, LedgerRewound
 from pares.core.events import Append
 from pares.ledger import Anchored, Entry, Log, ManyAtOnce, Noting, Stamped
@@ -123,6 +124,28 @@ def _whole(ledger: Whole, offset: int, partition: int) -> Fetched:
 
 def _gone(offset: int, partition: int) -> str:
     return f"entry {offset} of partition {partition} is not what it was: it is another log, or it lost its tail"
+
+
+class Attention:
+    """How closely the ledger is to attend a member, or another reader, of a group: it notes when the beats of a small group
+    come. In a larger one that would cost more than it is worth: there readers bring what they need, and silence counts from the
+    reading (R21)."""
+
+    def __init__(self, ledger: Log, partition: int) -> None:
+        self._ledger = cast(Noting, ledger) if ledger.capabilities.arrivals else None
+        self._partition = partition
+        self._closely: bool | None = None
+
+    def pays(self, members: int) -> None:
+        """The group has so many members, for all that was read; 0: nobody knows yet."""
+        closely = members <= EAGER
+        if self._ledger is not None and members and closely is not self._closely:
+            self._ledger.attend(self._partition, self, closely=closely)
+            self._closely = closely
+
+    def ends(self) -> None:
+        if self._ledger is not None:
+            self._ledger.attend(self._partition, self, closely=None)
 
 
 class Logs:

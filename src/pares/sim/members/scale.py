@@ -12,6 +12,7 @@ from pares.core.claims.fitness import forming
 from pares.core.wire import forgetting, reader, world
 from pares.ledger import retention
 from pares.runtime.claims import binding
+from pares.runtime.driver import logs
 from pares.sim.members.claims import ground
 
 SCALED: Final = {
@@ -22,7 +23,8 @@ SCALED: Final = {
     "batch": ((outbox, "MAX_BATCH"),),
     "place": ((world, "PLACE_EVERY"),),
     "eager": tuple(
-        (module, "EAGER") for module in (duties, deaths, decisions, outlook, silence, tick, forming, binding, ground)
+        (module, "EAGER")
+        for module in (duties, deaths, decisions, outlook, silence, tick, forming, binding, logs, ground)
     ),
     "trim_every": ((retention, "EVERY"),),
 }

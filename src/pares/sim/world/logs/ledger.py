@@ -192,7 +192,7 @@ class SimLedger:
         stamps = self.log.partitions[partition].stamps
         return entries, [self._shared(stamps.get(entry.offset)) for entry in entries]
 
-    def attend(self, partition: int, reader: object, *, closely: bool) -> None:
+    def attend(self, partition: int, reader: object, *, closely: bool | None) -> None:
         """See `Noting`. A handle here has one reader."""
         if closely:
             self._near.setdefault(partition, self._process.world.now)
