@@ -86,6 +86,7 @@ class Shelf:
 
 class ShelfLog(TailedLog):
     kind = "shelf"
+    notes = True
     teller = logging.getLogger("pares.ledger")
 
 

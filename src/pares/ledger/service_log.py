@@ -178,6 +178,9 @@ class TailedLog(ServiceHandle[Service]):
 
     kind: str
     teller: ClassVar[logging.Logger]
+    notes: ClassVar[bool] = False
+    """Whether its arrivals are of use: a reader that no beat wakes must not have to ask the service each time it reads, because
+    it has heard nothing of it lately."""
 
     def __init__(self, service: Service, topic: str, url: str) -> None:
         super().__init__(service, topic, url)
@@ -186,7 +189,7 @@ class TailedLog(ServiceHandle[Service]):
 
     @property
     def capabilities(self) -> base.Capabilities:
-        return base.Capabilities(readonly=self._service.settings.readonly, arrivals=True)
+        return base.Capabilities(readonly=self._service.settings.readonly, arrivals=self.notes)
 
     @property
     def partitions(self) -> int:

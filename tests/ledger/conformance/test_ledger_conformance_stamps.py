@@ -31,7 +31,6 @@ def stamped(stage: Stage) -> Ledger:
 def test_what_a_ledger_notes_it_can_be_asked_for(stage: Stage) -> None:
     """And what it is not asked to note it need not."""
     ledger = stage.open()
-    assert ledger.capabilities.arrivals == hasattr(ledger, "arrivals") == hasattr(ledger, "attend")
     if not ledger.capabilities.arrivals:
         return
     noting = cast(Noting, ledger)

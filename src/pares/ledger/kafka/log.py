@@ -193,6 +193,7 @@ class KafkaLog(TailedLog):
 
     kind = "kafka"
     teller = log
+    notes = True
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)

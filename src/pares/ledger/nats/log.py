@@ -200,6 +200,7 @@ class NatsLog(TailedLog):
 
     kind = "nats"
     teller = log
+    notes = True
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)

@@ -212,6 +212,7 @@ class PostgresLog(TailedLog):
 
     kind = "postgresql"
     teller = log
+    notes = True
 
     def __init__(self, shared: _Shared, topic: str, url: str) -> None:
         super().__init__(shared, topic, url)
