@@ -133,6 +133,10 @@ class Crew:
         until(lambda: member.state == "live", f"{name} is in the group")
         others = [other for other in self.members if other.state == "live"]
         until(lambda: all(member.id in ids(other) for other in others), f"everybody knows {name}")
+        if not settings:
+            until(
+                lambda: all(takes_for_living(other, member) for other in others), f"everybody knows that {name} lives"
+            )
         return member
 
     def close(self) -> None:
@@ -141,6 +145,12 @@ class Crew:
         for member in self.members:
             if member.state not in ("closed", "failed"):
                 member.close(timeout=5)
+
+
+def takes_for_living(member: pares.Member, other: pares.Member) -> bool:
+    """Whether `member` could hand something to `other`: it has read more of it than its join (R6)."""
+    core = binding(member).core
+    return not hasattr(core, "watches") or other.id in core.watches.heard(core.living.moves.alive)
 
 
 def ids(member: pares.Member) -> set[str]:
