@@ -38,7 +38,7 @@ MANY: Final = 6
 """So many entries that are not urgent in a `PERIOD` of seconds are many."""
 NONE: Final = 30.0
 """Seconds without such an entry after which they are no longer many."""
-STAYS: Final = 5.0
+STAYS: Final = 1.0
 """Seconds after a reader was last attended closely for which no reader is lazy: those who write to it may not have read yet
 what has made them a large group."""
 LATELY: Final = 60.0
