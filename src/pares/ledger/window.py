@@ -297,7 +297,7 @@ class Window:
             self.changed.notify_all()
         came = entries if self.lazy else new
         urgent = life is None and came and not (quiet and all(entry.offset in quiet for entry in came))
-        # Who is not woken for what is noted has to come before that is dropped.
+        # A reader that is not woken for what is noted has to come before that is dropped.
         if urgent or (self._near and self.high - self._rung >= _KEEP // 2):
             self.ring()
         return self.should_be_lazy != self.lazy

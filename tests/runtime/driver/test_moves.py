@@ -38,9 +38,6 @@ def test_a_handover_by_id(crew: Crew) -> None:
 
 def test_a_handover_to_anybody(crew: Crew) -> None:
     me, other = crew.leader("a"), crew.standby("b")
-    core = binding(me).core
-    # Somebody of whom nothing was read but its join is nobody yet to whom anything could go (R6).
-    until(lambda: other.id in core.watches.heard(core.living.moves.alive), "the other one is known to live")
     me.hand_over("A")
     assert other.wait("A", PATIENCE)
 

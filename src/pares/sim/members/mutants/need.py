@@ -46,7 +46,7 @@ def _any_stamp_will_do() -> list[Patch]:
 
 
 def _come_before_it_was_sent() -> list[Patch]:
-    """A record is noted with the time of half a session before it came."""
+    """A record is noted with the time of a quarter of a second before it came."""
     came = SimLedger._came  # pyright: ignore[reportPrivateUsage]
 
     def early(self: SimLedger, partition: int, entry: Entry) -> int | None:
