@@ -38,7 +38,8 @@ class _Group:
         self.roles = [f"r{number:03}" for number in range(roles)]
         self.n = dict[str, int]()
         self.holder = dict[str, tuple[str, int]]()
-        self.next = list[tuple[str, str, int]]()
+        self.next = dict[str, tuple[str, int]]()
+        """By role: which member reads its claim back next, and by which token."""
         self.unread = list[tuple[int, int, bytes]]()
         """What its reader has not read yet."""
         self.snapshots = 0
@@ -89,9 +90,9 @@ class Writer:
         that it leads by a token that the log gave to nobody (it takes that back with the next append)."""
         first = self.groups[0]
         for group in self.groups:
-            for member, role, token in group.next:
+            for role, (member, token) in group.next.items():
                 self._did(group, member, role, token, "lead")
-            group.next = []
+            group.next = {}
         for token in self._open:
             self._did(first, first.members[0], PLANTED, token, "stop")
         self._open = []
@@ -124,9 +125,9 @@ class Writer:
         self._flush()
 
     def _move(self, group: _Group, role: str) -> None:
-        member, token = group.holder[role]
-        if any(token == other for _, _, other in group.next):
+        if role in group.next:
             return
+        member, token = group.holder[role]
         self._did(group, member, role, token, "stop")
         self._put(r.Release, group, member, seat=(role, 0), token=token, why="asked")
         self._claim(group, role, self._dice.choice(group.members))
@@ -135,7 +136,7 @@ class Writer:
         token = BASE + self._put(r.Claim, group, member, seat=(role, 0), over=None)
         group.holder[role] = member, token
         # It reads its claim back, and says that it leads, after this append.
-        group.next.append((member, role, token))
+        group.next[role] = member, token
 
     def _did(self, group: _Group, member: str, role: str, token: int, what: str) -> None:
         at = time.time_ns() // 1_000_000
@@ -167,12 +168,19 @@ class Writer:
 
 
 def written(
-    url: str, records: int, say: Callable[[str], None], *, groups: int = 1, roles: int | None = None, moves: int = 1
+    url: str,
+    records: int,
+    say: Callable[[str], None],
+    *,
+    groups: int = 1,
+    roles: int | None = None,
+    moves: int = 1,
+    batch: int = BATCH,
 ) -> Writer:
-    """A log of so many records, with `moves` changes of hands in each `BATCH` of them; says now and then how far it is."""
+    """A log of so many records, with `moves` changes of hands in each `batch` of them; says now and then how far it is."""
     writer, told = Writer(url, groups=groups, roles=roles), time.monotonic()
     while (done := writer.ledger.end()) < records:
-        writer.append(min(BATCH, records - done), moves=moves)
+        writer.append(min(batch, records - done), moves=moves)
         if time.monotonic() - told > 5:
             told = time.monotonic()
             say(f"wrote {done} of {records} records")
