@@ -149,6 +149,15 @@ class Company:
         # So long that whoever leads has said so since: the audit counts what is in the log, and nothing else.
         time.sleep(self.beacon + self.random.uniform(0, self.session / 8))
 
+    def known_until(self) -> int:
+        """An instant, of now, up to which the workers' beliefs are known: waits until somebody has looked since, of each role.
+        [a disk that is busy holds up whoever writes into a mapped file, and what was not looked at is no gap]"""
+        now, end = stopwatch(), time.monotonic() + PATIENCE
+        while {belief.role for belief in self.all_beliefs() if belief.last >= now} < set(range(len(ROLES))):
+            assert time.monotonic() < end, f"not within {PATIENCE:g} s: somebody has looked at each role"
+            time.sleep(0.02)
+        return now
+
     def all_beliefs(self) -> list[Belief]:
         return [belief for player in [*self.players, *self.dead] for belief in player.beliefs()]
 
@@ -160,6 +169,16 @@ class Company:
             lines = ((int(at), player.name, what) for at, what in re.findall(r"at (\d+): (.*)", text))
             found += [line for line in lines if first <= line[0] <= last]
         return sorted(found)
+
+    def told(self, gap: tuple[int, int, int], first: int) -> Iterator[str]:
+        """What is known of a gap (`uncovered`), `first` being the beginning of all: beliefs and words around it."""
+        role, at, to = gap
+        yield f"  {ROLES[role]}: {(to - at) / 1e6:.3f} ms, {(at - first) / 1e9:.3f} s after the beginning"
+        near = [b for b in self.all_beliefs() if b.role == role and b.last > at - 10**9 and b.first < to + 10**9]
+        for b in sorted(near, key=lambda b: b.first):
+            yield f"    {b.member} by {b.token}: {(b.first - at) / 1e6:.3f} to {(b.last - at) / 1e6:.3f} ms"
+        for when, who, what in self.said(at - 5 * 10**9, to + 10**9):
+            yield f"    {(when - at) / 1e6:.3f} ms, {who}: {what}"
 
     def end(self) -> None:
         for player in self.players:
@@ -245,7 +264,7 @@ def never_without(told: argparse.Namespace, folder: Path, url: str) -> bool:
         while company.kills < told.kills:
             company.strike()
             print(f"{company.kills} killed", file=sys.stderr, flush=True)
-        last, until_ms = stopwatch() - FRESH, time.time_ns() // 1_000_000 - FRESH // 1_000_000
+        last, until_ms = company.known_until(), time.time_ns() // 1_000_000 - FRESH // 1_000_000
     finally:
         company.end()
     words = ("at_ms", "member", "fault")
@@ -257,13 +276,8 @@ def never_without(told: argparse.Namespace, folder: Path, url: str) -> bool:
     print(f"{told.layout}, {told.protocol}: {killed} in {(last - first) / 1e9:.0f} s")
     print(f"{len(found)} beliefs; at most {most_at_once(found)} believed in one role at once")
     print(f"without a leader: {len(gaps)} times, {sum(to - at for _, at, to in gaps) / 1e6:.1f} ms in all")
-    for role, at, to in gaps:
-        print(f"  {ROLES[role]}: {(to - at) / 1e6:.3f} ms, {(at - first) / 1e9:.3f} s after the beginning")
-        near = [b for b in found if b.role == role and b.last > at - 10**9 and b.first < to + 10**9]
-        for b in sorted(near, key=lambda b: b.first):
-            print(f"    {b.member} by {b.token}: {(b.first - at) / 1e6:.3f} to {(b.last - at) / 1e6:.3f} ms")
-        for when, who, what in company.said(at - 5 * 10**9, to + 10**9):
-            print(f"    {(when - at) / 1e6:.3f} ms, {who}: {what}")
+    for gap in gaps:
+        print("\n".join(company.told(gap, first)))
     return not gaps and (not told.audit or audited(company, url, until_ms))
 
 

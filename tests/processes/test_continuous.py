@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from continuous import FRESH, ROLES, Company, most_at_once, uncovered
+from continuous import ROLES, Company, most_at_once, uncovered
 from process_beliefs import Belief
-
-from pares.runtime.clock import stopwatch
 
 KILLS = int(os.environ.get("PARES_KILLS", "4"))
 
@@ -33,9 +31,10 @@ def test_no_role_is_without_a_leader_at_any_instant(company: Company, layout: st
     first = company.begin()
     while company.kills < KILLS:
         company.strike()
-    last = stopwatch() - FRESH
+    last = company.known_until()
     found = company.all_beliefs()
-    assert uncovered(found, first, last) == []
+    gaps = uncovered(found, first, last)
+    assert gaps == [], "\n".join(line for gap in gaps for line in company.told(gap, first))
     assert most_at_once(found) >= 2
     assert {belief.role for belief in found} == set(range(len(ROLES)))
 
