@@ -35,12 +35,10 @@ demo: $(VENV)/.ready-demo ## real processes share price feeds, some are killed a
 	@$(BIN)/pares demo $(ARGS)
 
 # What waits for leases plays alone, and what no clock decides on what it leaves of the processors; pyright too: see tests/play.py.
-# With BROKERS=short also what `brokers-short` plays: while that waits for servers, the rest goes on.
 test: $(VENV)/.ready-test ## ruff, pyright, the import check and all tests but those on real brokers
 	@$(call lint)
 ifeq ($(strip $(ARGS)),)
-	$(if $(BROKERS),-@$(MAKE) --no-print-directory prometheus)
-	$(BIN)/python tests/play.py $(if $(BROKERS),$(SHORT))
+	$(BIN)/python tests/play.py
 else
 	$(BIN)/pyright
 	$(BIN)/pytest -m 'not brokers' $(ARGS)
@@ -53,20 +51,19 @@ brokers: $(VENV)/.ready-test ## the tests on real brokers, servers, PostgreSQL a
 # One fault of each sort on three brokers; the suite of all ledgers, that of ledgers with a service, and what only a real Kafka
 # shows, on one; buses on NATS, and members there that lose one server after the other; the fence in a real PostgreSQL, some
 # seven seconds with the start of its server; a Redis that fails over and loses a claim, and one that starts empty, ten seconds; consumers on Kafka and NATS; Spark's own Kafka connector; and alerts and dashboard on a real Prometheus, a minute and a half.
-#
-# Without RabbitMQ, whose server comes with no package of Python: `make brokers` needs the distribution's rabbitmq-server. And without
-# the suite on the emulator of Kinesis, which takes minutes: `make test` plays that ledger in a simulation of the service. And without
-# Pulsar, whose server is 230 MB of jars.
-SHORT := -m brokers -rs -k 'not rabbitmq and not kinesis and not pulsar' tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/conformance/test_ledger_*.py \
+SHORT := tests/chaos/test_chaos_run.py::test_a_fault_of_each_sort tests/ledger/conformance/test_ledger_*.py \
 	tests/ledger/kafka/test_kafka.py tests/ledger/kafka/test_kafka_source.py tests/ledger/nats/test_nats_bus.py tests/fence/test_sql_postgres.py \
 	tests/ledger/redis/test_redis_failover.py::test_tokens_rise_across_a_failover_that_lost_the_leaders_claim \
 	tests/ledger/redis/test_redis.py::test_a_server_that_starts_empty_is_another_log_and_members_go_on \
 	tests/runtime/allcall/test_allcall_on_nats_members.py::test_a_cluster_that_loses_the_node_of_its_leader tests/metrics/test_alerts.py \
 	tests/runtime/consume/test_dead_letters_on_servers.py tests/runtime/consume/test_group_offsets.py tests/spark/source/test_connector.py
 
-brokers-short: $(VENV)/.ready-test ## the part of them that CI runs beside `make test`: six minutes
+# Without RabbitMQ, whose server comes with no package of Python: `make brokers` needs the distribution's rabbitmq-server. And without
+# the suite on the emulator of Kinesis, which takes minutes: `make test` plays that ledger in a simulation of the service. And without
+# Pulsar, whose server is 230 MB of jars.
+brokers-short: $(VENV)/.ready-test ## the part of them that CI runs after `make test`: six minutes
 	-@$(MAKE) --no-print-directory prometheus
-	$(BIN)/pytest $(SHORT) $(ARGS)
+	$(BIN)/pytest -m brokers -rs -k 'not rabbitmq and not kinesis and not pulsar' $(SHORT) $(ARGS)
 
 # The package is unpacked and not installed: that would start a service, and take root's rights. Its test fails without it, and
 # says so, so where this can't be done the other tests are played first.

@@ -1,18 +1,17 @@
-"""Plays the tests in ranks, all at once, for `make test`.
+"""Plays the tests in two ranks at once, for `make test`.
 
-    python tests/play.py [-m brokers ...]
+    python tests/play.py
 
 In front, two at a time: all that waits for leases and sessions, and starts processes that must not be late. Nine tenths of its
-time is waiting. After it, if there are arguments, one more pytest with these. Behind, on what the front leaves of the
-processors: what no clock decides (mark `timeless`), in one rank Spark's, in another all else, and pyright.
+time is waiting. Behind, on what the front leaves of the processors: what no clock decides (mark `timeless`), and pyright.
 
 The front is not disturbed by that: what is behind runs under SCHED_IDLE, so a processor is taken from it at once by whoever
 else wants it. (Within a session: with autogroups, Linux shares processors out among sessions first, whatever policy rules in
-each. So all ranks stay in this one.) Where a system has no such policy (all but Linux), or does not keep to it, one rank plays
+each. So both ranks stay in this one.) Where a system has no such policy (all but Linux), or does not keep to it, one rank plays
 after the other.
 
 What is said behind is printed at the end, and behind that, where something has failed, once more what it was: of thousands of
-lines the last ones are read. Exits with 0 if nothing has failed in any rank.
+lines the last ones are read. Exits with 0 if nothing has failed in either rank.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Final
 
 Command = Sequence[str]
-Commands = Sequence[Command]
 
 PYTEST: Final = [sys.executable, "-m", "pytest"]
 FRONT: Final = [*PYTEST, "-m", "not timeless and not brokers", "-n", "2", "--dist", "loadfile"]
@@ -41,45 +39,36 @@ FATAL: Final = "Fatal Python error"
 MOST: Final = 300
 """Characters of a line that is said once more: its end."""
 SPARK: Final = "tests/spark"
-"""In one process: one JVM serves all of these tests."""
+"""Alone: Spark uses all processors by itself, and one JVM serves all of these tests."""
 OPEN: Final = "--capture=sys"
 """So that what libraries of C say before they abort is not kept from the reader."""
-BEHIND: Final = [
-    [[*CALM, OPEN, SPARK]],
-    [[sys.executable, "-m", "pyright"], [*CALM, f"--ignore={SPARK}", *SPREAD]],
-]
-"""Two ranks: much of Spark's time one of two processors has nothing to do."""
+BEHIND: Final = [[sys.executable, "-m", "pyright"], [*CALM, OPEN, SPARK], [*CALM, f"--ignore={SPARK}", *SPREAD]]
 
 
 class Rank:
     """Commands that run one after the other, under SCHED_IDLE; all of them, whatever the first ones say."""
 
-    def __init__(self, commands: Commands, said: IO[bytes]) -> None:
-        self.commands = commands
+    def __init__(self, commands: Sequence[Command], said: IO[bytes]) -> None:
         self.codes: list[int] = []
-        self._ends = [0]
+        self.ends: list[int] = []
         """Where in what was said each command's part ends."""
-        self._said = said
+        self._commands, self._said = commands, said
         self._running: subprocess.Popen[bytes] | None = None
         self._over = False
         self._thread = threading.Thread(target=self._run, name="behind")
         self._thread.start()
 
     def _run(self) -> None:
-        for command in self.commands:
+        for command in self._commands:
             if self._over:
                 return
             self._running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said)
             give_way(self._running.pid)
             self.codes.append(self._running.wait())
-            self._ends.append(os.fstat(self._said.fileno()).st_size)
+            self.ends.append(os.fstat(self._said.fileno()).st_size)
 
-    def wait(self) -> list[bytes]:
-        """What each command has said."""
+    def wait(self) -> None:
         self._thread.join()
-        self._said.seek(0)
-        told = self._said.read()
-        return [told[begin:end] for begin, end in itertools.pairwise(self._ends)]
 
     def end(self) -> None:
         """What still runs is ended, and nothing more begins."""
@@ -110,17 +99,16 @@ def can_give_way() -> bool:
 
 
 @contextlib.contextmanager
-def behind(ranks: Sequence[Commands]) -> Iterator[list[Rank]]:
-    """Ended, all of them, when the block is left before they are waited for."""
-    with contextlib.ExitStack() as stack:
-        begun = list[Rank]()
-        for commands in ranks:
-            begun.append(Rank(commands, stack.enter_context(tempfile.TemporaryFile())))
-            stack.callback(begun[-1].end)
-        yield begun
+def behind(commands: Sequence[Command], said: IO[bytes]) -> Iterator[Rank]:
+    rank = Rank(commands, said)
+    try:
+        yield rank
+        rank.wait()
+    finally:
+        rank.end()
 
 
-def failures(commands: Commands, codes: Sequence[int], said: Sequence[str]) -> Iterator[str]:
+def failures(commands: Sequence[Command], codes: Sequence[int], said: Sequence[str]) -> Iterator[str]:
     """What has failed, by its command, and by what it said last."""
     for command, code, text in zip(commands, codes, said, strict=False):
         if code:
@@ -140,25 +128,24 @@ def last_words(text: str) -> list[str]:
     return [line[-MOST:] for line in [*lines[max(0, fatal - 4) : fatal + 1], *lines[own : own + 12], *tests]]
 
 
-def play(front: Commands, others: Sequence[Commands]) -> int:
-    """0 if all commands of `front`, one after the other, and of the ranks `others` exit with 0; else the first other code."""
+def play(front: Command, others: Sequence[Command]) -> int:
+    """0 if `front` and all `others` exit with 0; else the first other code."""
     if not can_give_way():
-        every = [*itertools.chain(*others), *front]
-        return next(filter(None, [subprocess.run(command, check=False).returncode for command in every]), 0)
-    with behind(others) as ranks:
-        codes = [subprocess.run(command, check=False).returncode for command in front]
-        told, commands = [b""] * len(front), [*front]
-        for rank in ranks:
-            said = rank.wait()
-            told, commands, codes = [*told, *said], [*commands, *rank.commands], [*codes, *rank.codes]
-            sys.stdout.flush()
-            sys.stdout.buffer.write(b"".join(said))
-            sys.stdout.flush()
-        for failure in failures(commands, codes, [said.decode(errors="replace") for said in told]):
+        codes = [subprocess.run(command, check=False).returncode for command in [*others, front]]
+        return next(filter(None, codes), 0)
+    with tempfile.TemporaryFile() as said:
+        with behind(others, said) as rank:
+            code = subprocess.run(front, check=False).returncode
+        said.seek(0)
+        told = said.read()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(told)
+        sys.stdout.flush()
+        parts = [told[begin:end].decode(errors="replace") for begin, end in itertools.pairwise([0, *rank.ends])]
+        for failure in failures([front, *others], [code, *rank.codes], ["", *parts]):
             print(failure, file=sys.stderr, flush=True)
-    return next(filter(None, codes), 0)
+        return next(filter(None, [code, *rank.codes]), 0)
 
 
 if __name__ == "__main__":
-    more = [[*PYTEST, *sys.argv[1:]]] if sys.argv[1:] else []
-    sys.exit(play([FRONT, *more], BEHIND))
+    sys.exit(play(FRONT, BEHIND))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -21,10 +20,9 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def played(front: str | list[str], *ranks: list[str]) -> subprocess.CompletedProcess[str]:
+def played(front: str, *others: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, so that this one's output is not touched."""
-    first = [front] if isinstance(front, str) else front
-    commands = f"{list(map(python, first))!r}, {[list(map(python, rank)) for rank in ranks]!r}"
+    commands = f"{python(front)!r}, {[python(other) for other in others]!r}"
     code = f"import sys, play; sys.exit(play.play({commands}))"
     return subprocess.run(
         python(code), cwd=Path(play.__file__).parent, capture_output=True, text=True, timeout=120, check=False
@@ -36,10 +34,8 @@ def test_what_is_behind_gives_way_and_is_told_at_the_end() -> None:
     wait = "import os, time; ready = lambda: os.sched_getscheduler(0) == os.SCHED_IDLE\nwhile not ready(): time.sleep(0.01)\n"
     done = played(
         FRONT,
-        [
-            wait + OTHER,
-            wait + "import subprocess, sys; subprocess.run([sys.executable, '-c', '''" + OTHER + "'''])",
-        ],
+        wait + OTHER,
+        wait + "import subprocess, sys; subprocess.run([sys.executable, '-c', '''" + OTHER + "'''])",
     )
     told = f"behind, under {os.SCHED_IDLE}"
     assert done.stdout.splitlines() == [f"in front, under {os.sched_getscheduler(0)}", told, told]
@@ -55,37 +51,16 @@ def test_what_is_behind_gives_way_and_is_told_at_the_end() -> None:
         ("", ["import os; os.abort()"], -6 % 256),
     ],
 )
-@pytest.mark.parametrize("apart", [True, False])
-def test_what_fails_fails_all_and_keeps_nobody_from_playing(
-    front: str, others: list[str], code: int, apart: bool
-) -> None:
-    """`apart`: each of the others in a rank of its own."""
-    said = [f"print('other', flush=True)\n{other}" for other in others]
-    first = [f"print('front', flush=True)\n{front}", "print('front')"]
-    done = played(first, *([other] for other in said)) if apart else played(first, said)
+def test_what_fails_fails_all_and_keeps_nobody_from_playing(front: str, others: list[str], code: int) -> None:
+    done = played(f"print('front')\n{front}", *(f"print('other', flush=True)\n{other}" for other in others))
     assert done.returncode == code
-    assert sorted(done.stdout.split()) == ["front", "front", *["other"] * len(others)]
-
-
-@pytest.mark.skipif(not play.can_give_way(), reason="this system has no SCHED_IDLE, or does not keep to it")
-def test_ranks_play_at_the_same_time(tmp_path: Path) -> None:
-    """Each of three waits for the other two."""
-    waits = """
-import pathlib, time
-folder = pathlib.Path({folder!r})
-(folder / {name!r}).touch()
-while len(list(folder.iterdir())) < 3:
-    time.sleep(0.01)
-print({name!r})
-"""
-    front, *others = (waits.format(folder=str(tmp_path), name=name) for name in ("front", "one", "two"))
-    assert played(front, *([other] for other in others)).stdout.split() == ["front", "one", "two"]
+    assert sorted(done.stdout.split()) == ["front", *["other"] * len(others)]
 
 
 def test_what_has_failed_is_said_once_more_behind_all_else() -> None:
     crash = "import faulthandler, os; faulthandler.enable(); os.write(1, b'double free\\n..'); os.kill(os.getpid(), 11)"
     summary, plain = "print('FAILED a::b'); print('1 failed'); exit(1)", "print('8 errors'); exit(1)"
-    told = played("exit(3)", ["print('no word of it')", crash], [summary, plain]).stderr
+    told = played("exit(3)", "print('no word of it')", crash, summary, plain).stderr
     assert "no word of it" not in told
     first, *others = told.splitlines()
     assert first == "-c exit(3): exits with 3"
@@ -110,8 +85,10 @@ def test_without_that_policy_one_plays_after_the_other(
     monkeypatch.setattr(play, "can_give_way", lambda: False)
     place = tmp_path / "said"
     line = f"print(open({str(place)!r}, 'a').write"
-    one, two, front = python(f"{line}('one '))\nexit({code})"), python(f"{line}('two '))"), python(f"{line}('front '))")
-    assert play.play([front], [[one], [two]]) == code
+    assert (
+        play.play(python(f"{line}('front '))"), [python(f"{line}('one '))\nexit({code})"), python(f"{line}('two '))")])
+        == code
+    )
     assert place.read_text() == "one two front "
 
 
@@ -121,7 +98,7 @@ def test_whoever_interrupts_it_leaves_nothing_behind(tmp_path: Path) -> None:
     stays = f"import os, time; open({str(place)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 
     def interrupted() -> None:
-        with play.behind([[python(stays)]]):
+        with (tmp_path / "said").open("w+b") as said, play.behind([python(stays)], said):
             while not (place.exists() and place.read_text()):
                 time.sleep(0.01)
             raise KeyboardInterrupt
@@ -140,7 +117,7 @@ def test_each_test_is_in_one_rank() -> None:
         chosen = eval(command[command.index("-m", 2) + 1], {}, marks)
         return chosen and (not named or folder in named) and folder not in away
 
-    commands = [command for command in [play.FRONT, *itertools.chain(*play.BEHIND)] if "pytest" in command]
+    commands = [command for command in [play.FRONT, *play.BEHIND] if "pytest" in command]
     for folder in ("tests/core", play.SPARK):
         for timeless in (True, False):
             for brokers in (True, False):
