@@ -11,14 +11,15 @@ from typing import Any
 
 
 @contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Writing beyond it fails in this process, whoever writes: Python, Arrow or SQLite. (Python ignores the signal.)"""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+def files_of_at_most(size: int, pid: int = 0) -> Iterator[None]:
+    """Writing beyond it fails in this process, or another one, whoever writes: Python, Arrow, SQLite or Java. (Python and Java
+    ignore the signal.)"""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Full:

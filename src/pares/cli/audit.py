@@ -108,6 +108,7 @@ def audit(
     """
     from pares.core.errors import ConfigError
     from pares.core.wire.records import check_name
+    from pares.spark.logs import is_long
 
     check_name("--group", group)
     if follow:
@@ -134,10 +135,10 @@ def audit(
         raise ConfigError(
             "--history goes without --also, --all-groups, --clock-error and --engine python: it was folded as it was updated"
         )
-    url = "" if history is not None else existing(ledger)
+    url, long = "" if history is not None else existing(ledger), False
     if history is None:
-        with opened(url):
-            pass  # what is no ledger is said at once, not when Spark is up
+        with opened(url) as log:
+            long = is_long(log)  # what is no ledger is said at once, not when Spark is up
     if out is not None:
         check_folder("--out", out)
     given, verdicts = settings(conf or []), [verdict for verdict in fail_on.split(",") if verdict]
@@ -154,7 +155,7 @@ def audit(
         _end(result, out, verdicts, json=json)
     by_spark = _by_spark(engine, alone=not (also or all_groups or writes or faults))
     if by_spark:
-        spark = start(memory, master, given, silent=json)
+        spark = start(memory, master, given, silent=json, long=long)
         if also:
             _together(url, [group, *also], faults, clock_error, json=json)
         if all_groups:

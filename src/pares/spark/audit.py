@@ -30,7 +30,7 @@ from pares.runtime.detect import known, runs_induced
 from pares.spark import verdict
 from pares.spark.host.compiling import Compiling
 from pares.spark.host.memory import in_memory
-from pares.spark.logs import Opened, open_to_read
+from pares.spark.logs import Opened, is_long, open_to_read
 from pares.spark.page import pictures
 from pares.spark.page.pictures import Near, Picture
 from pares.spark.plain.moments import RECORDS
@@ -93,12 +93,13 @@ def audit(
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
         place, induced = place_of(opened, group)
+        long = is_long(opened.log)
     if engine == "python" and spark is None:
         result = _plainly(place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
         if out is not None:
             result.write(out, form)
         return result
-    spark = spark if spark is not None else started(fill=load)
+    spark = spark if spark is not None else started(fill=load, long=long)
     with in_memory():
         (result,) = _audits(
             spark, place, group, ledger, options or {}, allowed, faults, writes, induced=induced, engine=engine
@@ -125,8 +126,8 @@ def audit_all(
     """
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
-        place = opened.log.url, opened.partition
-    spark = spark if spark is not None else started(fill=load)
+        place, long = (opened.log.url, opened.partition), is_long(opened.log)
+    spark = spark if spark is not None else started(fill=load, long=long)
     with in_memory():
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
 
@@ -151,9 +152,10 @@ def audit_several(
     allowed = _allowed(clock_error_ms, slack_ms)
     together: dict[tuple[tuple[str, int], bool], list[str]] = {}
     with open_to_read(ledger, options) as opened:
+        long = is_long(opened.log)
         for group in dict.fromkeys(groups):
             together.setdefault(place_of(opened, group), []).append(group)
-    spark = spark if spark is not None else started(fill=load)
+    spark = spark if spark is not None else started(fill=load, long=long)
     found: dict[str, AuditResult] = {}
     with in_memory():
         for (place, induced), names in together.items():
@@ -285,7 +287,10 @@ def judged(
         head, of_group = heads[name], of_sums(sums, name)
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
-        own, whole = {table: share.of(name) for table, share in shares.items()}, Whole(shown, name, facts)
+        own, whole = (
+            {table: share.of(name) for table, share in shares.items()},
+            Whole(shown, name, (facts, shown.in_files)),
+        )
         by: Literal["spark", "python"] = "python" if frames.by_oracles else "spark"
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole, engine=by)
         if isinstance(group, str):

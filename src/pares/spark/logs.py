@@ -18,6 +18,8 @@ TIMEOUT: Final = 5.0
 PATIENCE: Final = 30.0
 """Seconds for which a read that fails is tried again. A member must know at once that its ledger is out of reach; a reader
 of a whole log had better wait than begin anew."""
+LONG: Final = 2_000_000
+"""Entries, in all partitions and holes included."""
 _PAUSE: Final = 0.2
 _ROWS: Final = 5000
 
@@ -58,6 +60,12 @@ def first_and_end(log: Log, partition: int) -> tuple[int, int]:
     """Where the log begins and ends now. The end is asked for first: what is trimmed in between is not missed."""
     end = log.end(partition)
     return min(log.start(partition), end), end
+
+
+def is_long(log: Log) -> bool:
+    """Whether Spark has work of minutes with it."""
+    bounds = [first_and_end(log, number) for number in range(log.partitions)]
+    return sum(end - start for start, end in bounds) >= LONG
 
 
 def entries_of(log: Log, partition: int, low: int, high: int) -> Iterator[list[Entry]]:

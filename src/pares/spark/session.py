@@ -69,6 +69,7 @@ class _Starting:
         fill: Callable[[SparkSession], None] | None = None,
         *,
         nice: bool,
+        long: bool = False,
     ) -> None:
         self._folder = Folder(_FOLDER)
         self.folder = self._folder.path
@@ -79,7 +80,7 @@ class _Starting:
         """Whether the JVM need not tidy up at its end."""
         self._archive: Archive | None = None
         self._app, self._warm, self._fill, self._nice = app, warm, fill, nice
-        self._settings = dict(settings or {})
+        self._settings, self._long = dict(settings or {}), long
         self._done = threading.Event()
         threading.Thread(target=self._run, name="pares-spark-start", daemon=True).start()
 
@@ -102,7 +103,7 @@ class _Starting:
         if self._nice:
             _be_nice()
         try:
-            self.session, self._archive = _start(self._app, self.folder, self.log, self._settings)
+            self.session, self._archive = _start(self._app, self.folder, self.log, self._settings, long=self._long)
         except BaseException as error:
             self.error = error
         finally:
@@ -166,11 +167,12 @@ def _begin(
     fill: Callable[[SparkSession], None] | None = None,
     *,
     nice: bool,
+    long: bool = False,
 ) -> _Starting:
     global _current
     with _lock:
         if _current is None:
-            _current = _Starting(app, warm, settings, fill, nice=nice)
+            _current = _Starting(app, warm, settings, fill, nice=nice, long=long)
             atexit.register(_current.end)
         return _current
 
@@ -181,12 +183,14 @@ def session(
     memory: str | None = None,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    long: bool = False,
 ) -> SparkSession:
     """The Spark session of this process, started if need be; one that the program already has is used as it is.
 
     `memory`  the heap of the driver, such as `4g` (default `MEMORY`)
     `master`  where Spark runs, such as `local[2]` or `spark://HOST:PORT` (default: here, on up to four cores)
     `conf`    settings of Spark's by name; they win over those that are made here
+    `long`    what it is for takes minutes: the JVM compiles for speed what it does often. For less, that is a late start
 
     They count only for a session that is started here.
 
@@ -195,7 +199,7 @@ def session(
     pyspark, no Java, or Spark does not start; the message quotes Spark's own log. Raises `ConfigError` for a heap with which
     Spark does not start.
     """
-    return started(app, memory=memory, master=master, conf=conf)
+    return started(app, memory=memory, master=master, conf=conf, long=long)
 
 
 def started(
@@ -204,6 +208,7 @@ def started(
     memory: str | None = None,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    long: bool = False,
     meanwhile: Callable[[], object] | None = None,
     fill: Callable[[SparkSession], None] | None = None,
 ) -> SparkSession:
@@ -215,7 +220,7 @@ def started(
     given = {HEAP: memory, "spark.master": master}
     settings = {**{name: value for name, value in given.items() if value is not None}, **(conf or {})}
     heap_kib(settings)
-    starting = _begin(app, None, settings, fill, nice=False)
+    starting = _begin(app, None, settings, fill, nice=False, long=long)
     if meanwhile is not None:
         meanwhile()
     return starting.wait()
@@ -374,7 +379,9 @@ def _be_nice() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
-def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tuple[SparkSession, Archive | None]:
+def _start(
+    app: str, folder: Path, log: Path, settings: Mapping[str, str], *, long: bool
+) -> tuple[SparkSession, Archive | None]:
     _import()
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -385,7 +392,7 @@ def _start(app: str, folder: Path, log: Path, settings: Mapping[str, str]) -> tu
     # It writes each failed query to the console, on its way to the caller, which is told by the exception.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     conf = SparkConf(loadDefaults=False)
-    made, archive = settings_of(app, folder), _archive(java, settings)
+    made, archive = settings_of(app, folder, long=long), _archive(java, settings)
     if archive is not None:
         made[JAVA] += archive.option()
     if JAVA in settings:

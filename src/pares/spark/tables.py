@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pares.spark import intervals, schema
 from pares.spark.host.compiling import Compiling
-from pares.spark.host.kept import Kept
+from pares.spark.host.kept import InFiles, Kept
 from pares.spark.plain.tables import RAW, divided
 from pares.spark.plain.tables import of_log as plain_tables
 from pares.spark.rules import by_sql, sifting
@@ -75,6 +75,8 @@ class Frames(MutableMapping[str, "DataFrame"]):
         self._later: Mapping[str, Callable[[], DataFrame]] = {}
         self.sifted: Kept | None = None
         """All but beats, and runs, of a log whose facts are in files."""
+        self.in_files: InFiles | None = None
+        """What keeps their rows, if these are many: frames that are made of them need it (`session.needing`)."""
         self.by_oracles = False
         """Whether the rules are answered in plain Python."""
         self.of_rows = math.inf
@@ -161,6 +163,8 @@ def of_log(
         frames.sifted = sifting.sifted(spark, files)
     frames.of_rows = 0 if short else math.inf if frames.sifted is None else sifting.size(frames.sifted)
     with Compiling(spark, rows=frames.of_rows) as how:
+        if how.in_parts:
+            frames.in_files = InFiles(spark)
         settled = _Settle(frames, short)
         if here is not None:
             frames.held |= divided(here)
@@ -239,6 +243,7 @@ def shown(frames: Frames, *, short: bool) -> Frames:
         ),
     }
     found = Frames(spark)
+    found.in_files = frames.in_files
     for table in _SHOWN:
         found[table] = spark.sql(f"SELECT g, {schema.select(table)} FROM {{frame}}", frame=made[table])
     return found
@@ -316,4 +321,5 @@ class _Settle:
             if rows.num_rows <= ROWS:
                 self._frames.held[name] = rows
                 return
-        self._frames[name] = settled(frame)
+        files = self._frames.in_files
+        self._frames[name] = settled(frame) if files is None else files.settled(frame)

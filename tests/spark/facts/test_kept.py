@@ -16,8 +16,10 @@ from scribe import story
 from pares.core.errors import CapabilityError
 from pares.spark import reading
 from pares.spark.audit import audit
+from pares.spark.host import compiling
 from pares.spark.host import kept as kept_
-from pares.spark.host.kept import kept
+from pares.spark.host.kept import InFiles, kept
+from pares.spark.session import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,6 +147,59 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         kept_._written([wide], str(tmp_path))  # pyright: ignore[reportPrivateUsage]
     of_spark = RuntimeError(f"pares.core.errors.CapabilityError: {raised.value}")
     assert isinstance(reading.as_raised(of_spark), CapabilityError)
+
+
+def test_many_rows_of_a_query_are_in_files_while_they_are_needed(spark: SparkSession, places: Path) -> None:
+    rows = InFiles(spark)
+    many = spark.range(10_000).selectExpr("id AS number", "id % 7 AS at", "array(struct(id, 'x' AS what)) AS pairs")
+    frame, none = rows.settled(many), rows.settled(many.where("number < 0"))
+    assert [(field.name, field.dataType.typeName()) for field in frame.schema] == [
+        (field.name, field.dataType.typeName()) for field in many.schema
+    ]
+    assert sorted(frame.where("at = 3").collect()) == sorted(many.where("at = 3").collect())
+    assert none.count() == 0
+    made = needing(frame.selectExpr("sum(number) AS sum"), rows)
+    assert len(list(places.iterdir())) == 1
+    del rows, frame, none
+    gc.collect()
+    assert made.collect()[0].sum == sum(range(10_000))
+    del made
+    gc.collect()
+    assert list(places.iterdir()) == []
+
+
+def test_a_full_disk_is_said_of_what_spark_writes(spark: SparkSession, places: Path) -> None:
+    gateway: Any = type(spark.sparkContext)._gateway  # pyright: ignore[reportPrivateUsage]
+    pid, rows = gateway.proc.pid, InFiles(spark)
+    with (
+        files_of_at_most(1000, pid),
+        pytest.raises(CapabilityError, match=r"no room left at \S+ \(File too large\): make some"),
+    ):
+        rows.settled(spark.range(100_000).selectExpr("hash(id) AS number"))
+    assert rows.settled(spark.range(3).toDF("number")).count() == 3
+
+
+def test_the_tables_of_many_rows_are_in_files_and_say_the_same(
+    spark: SparkSession, places: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = story(6, roles=5, steps=200).save(tmp_path_factory.mktemp("log") / "l.db")
+    monkeypatch.setattr(reading, "SMALL", 0)
+    said = audit(url, "g", spark=spark)
+    monkeypatch.setattr(compiling, "FEW", 0)
+    monkeypatch.setattr(compiling, "A_TASK", 20)
+    result = audit(url, "g", spark=spark)
+    assert result.to_json() == said.to_json()
+    assert {name: rows.to_pylist() for name, rows in result.tables.items()} == {
+        name: rows.to_pylist() for name, rows in said.tables.items()
+    }
+    terms, many = result.frames["terms"], len(said.rows("terms"))
+    del result, said
+    gc.collect()
+    assert terms.count() == many
+    assert {place.name for place in places.glob("*/*") if place.is_dir()} != set(), "in files"
+    del terms
+    gc.collect()
+    assert list(places.iterdir()) == []
 
 
 def test_files_go_where_sparks_own_do(tmp_path: Path) -> None:

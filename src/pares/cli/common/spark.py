@@ -35,15 +35,18 @@ def settings(given: list[str]) -> dict[str, str]:
     return found
 
 
-def start(memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool) -> SparkSession:
-    """A session, and a word about it, as it takes seconds. Raises `CapabilityError` without Spark or Java."""
+def start(
+    memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool, long: bool = False
+) -> SparkSession:
+    """A session, and a word about it, as it takes seconds; `long`: see `session.session`. Raises `CapabilityError` without
+    Spark or Java."""
     from pares.spark.session import require, spare_pandas, started
 
     require()
     spare_pandas()
     if not silent:
         say("starting Spark ...")
-    return started(memory=memory, master=master, conf=conf, meanwhile=_import, fill=_load)
+    return started(memory=memory, master=master, conf=conf, long=long, meanwhile=_import, fill=_load)
 
 
 def _import() -> None:

@@ -52,9 +52,11 @@ def slo(
         _tell(_of(spark, history), asked, json=json)
         return
     url = existing(ledger)
-    with opened(url):
-        pass  # what is no ledger is said at once, not when Spark is up
-    spark = start(memory, master, given, silent=json)
+    from pares.spark.logs import is_long
+
+    with opened(url) as log:
+        long = is_long(log)  # what is no ledger is said at once, not when Spark is up
+    spark = start(memory, master, given, silent=json, long=long)
     from pares.spark.host.folder import temporary
 
     with temporary("pares-slo-") as folder:

@@ -19,6 +19,7 @@ from pares.spark.histories.manifest import Manifest
 from pares.spark.reading import SMALL
 from pares.spark.rules.base import Allowed
 from pares.spark.rules.sifting import Files
+from pares.spark.session import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,11 +121,11 @@ class Judging:
         """One of `DERIVED`, with the log and the group before its columns."""
         if name == "slo_minute":
             frame = self._spark.sql(_MINUTES, stretches=self.slo("1m"))
-            return frame.selectExpr(f"{self._log} AS log", "*")
+            return self._needing(frame.selectExpr(f"{self._log} AS log", "*"))
         shown = self._shown["anomalies" if name == "oddities" else name]
         frame = shown.drop("group") if "group" in shown.columns else shown
         rest = [f"`{column}`" for column in frame.columns if column != "g"]
-        return frame.selectExpr(f"{self._log} AS log", "g AS `group`", *rest)
+        return self._needing(frame.selectExpr(f"{self._log} AS log", "g AS `group`", *rest))
 
     @property
     def _log(self) -> str:
@@ -139,13 +140,16 @@ class Judging:
         windows = intervals.windows(frames["facts"], frames["groups"])
         parts = {"windows": windows, "segments": frames["segments"], "gaps": frames["gaps"]}
         of: dict[str, Any] = {name: self._of(frame, role) for name, frame in parts.items()}
-        return self._spark.sql(sql, groups=frames["groups"], **of)
+        return self._needing(self._spark.sql(sql, groups=frames["groups"], **of))
 
     def times(self, role: str | None, window: str | None) -> DataFrame:
         """See `History.takeover_times`."""
         takeovers = self._of(self._frames["takeovers"], role)
         sql = _TIMES.replace("{low}", self._low(window))
-        return self._spark.sql(sql, takeovers=takeovers, groups=self._frames["groups"])
+        return self._needing(self._spark.sql(sql, takeovers=takeovers, groups=self._frames["groups"]))
+
+    def _needing(self, frame: DataFrame) -> DataFrame:
+        return needing(frame, self._frames.in_files)
 
     def _of(self, frame: DataFrame, role: str | None) -> DataFrame:
         return frame if role is None else frame.where(frame["role"] == role)

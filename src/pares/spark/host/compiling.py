@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PARTS: Final = "spark.sql.shuffle.partitions"
+_BROADCAST: Final = "spark.sql.autoBroadcastJoinThreshold"
 FEW: Final = 60_000
 """Rows of which an audit's tables are made, where compiling no longer pays. [of 45,000 they take three quarters of the time
 without, of 65,000 as long either way, of 200,000 twice as long]"""
@@ -25,7 +26,13 @@ _INTERPRETED: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     _PARTS: "1",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    _BROADCAST: "-1",
+}
+
+_OF_MANY: Final = {
+    # Of rows in files Spark knows the bytes, and not that numbers' differences take a twentieth of what the numbers take.
+    _BROADCAST: "-1",
+    "spark.sql.files.maxPartitionBytes": "32m",
 }
 
 
@@ -33,7 +40,7 @@ def _settings(rows: float) -> Mapping[str, str]:
     if rows <= FEW:
         return _INTERPRETED
     parts = SHUFFLE_PARTITIONS if math.isinf(rows) else int(rows) // A_TASK
-    return {_PARTS: str(parts)} if parts > SHUFFLE_PARTITIONS else {}
+    return {_PARTS: str(parts), **_OF_MANY} if parts > SHUFFLE_PARTITIONS else {}
 
 
 _lock: Final = threading.Lock()
@@ -59,6 +66,11 @@ class Compiling:
     def compiles(self) -> bool:
         """Whether rows are many, so that what is done for them pays."""
         return self._settings is not _INTERPRETED
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether rows are so many that they are gone through in more parts than usual, and fit into no memory."""
+        return _OF_MANY.items() <= self._settings.items()
 
     def __enter__(self) -> Compiling:
         if self._settings:

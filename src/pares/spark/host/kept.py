@@ -1,9 +1,10 @@
-"""Rows of Spark's tasks that are worked out once, may be many, and are read by many queries.
+"""Rows of Spark's tasks, and of its queries, that are worked out once, may be many, and are read by many queries.
 
-Spark's own way, `settled`, keeps them as objects: of ten million records that is more than twice the heap, and most of the time
-goes into writing them to its disk and reading them back. So they are kept in columns, of which a query reads those that it
-needs. Where Spark works in one JVM on this machine, the tasks write Parquet files, and no row passes through the JVM before a
-query asks for it; elsewhere executors keep them, in memory and on their disks, and work out again what is lost with one.
+Spark's own way, `session.settled`, keeps them row by row: of ten million records that is more than twice the heap, and most of
+the time goes into writing them to its disk and reading them back. So they are kept in columns, of which a query reads those
+that it needs. Where Spark works in one JVM on this machine, they are in Parquet files, and no row of a task passes through the
+JVM before a query asks for it; elsewhere executors keep them, in memory and on their disks, and work out again what is lost
+with one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _FOLDER: Final = "pares-facts-"
 _HERE: Final = re.compile(r"local(\[.*)?")
 """How the master of a session is called whose executor is the driver itself."""
+_THEN: Final = "audit again; rows go to TMPDIR, or to spark.local.dir"
 _COMPRESSION: Final = "snappy"
 """[lz4: of a dictionary longer than 8 KiB Spark's reader asks for no more than its beginning, and fails, unless it has read
 another long page before]"""
@@ -76,11 +78,7 @@ class _OnDisk:
     def __init__(
         self, spark: SparkSession, many: int, do: Callable[[int], Iterator[pa.RecordBatch]], columns: str
     ) -> None:
-        place = _place(spark)
-        sweep(_FOLDER, place)
-        held = Folder(_FOLDER, place)
-        weakref.finalize(self, held.remove)
-        folder = str(held.path)
+        folder = str(_held(self, spark))
 
         def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
@@ -93,6 +91,30 @@ class _OnDisk:
         self.files: Final = [file for file in files.column(0).to_pylist() if file is not None]
         there = [_for_spark(file) for file in self.files]
         self.frame: Final = spark.read.schema(columns).parquet(*there) if there else spark.createDataFrame([], columns)
+
+
+class InFiles:
+    """The rows of frames, for as long as this object is there: see `session.needing`. For many rows; it takes a tenth of a
+    second however few they are."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._folder: Final = _held(self, spark)
+
+    def settled(self, frame: DataFrame) -> DataFrame:
+        """The frame with its rows worked out now, once. Raises `CapabilityError` for a disk that is full."""
+        place = str(self._folder / uuid.uuid4().hex)
+        with room(place, _THEN):
+            frame.write.parquet(_for_spark(place))
+        return frame.sparkSession.read.schema(frame.schema).parquet(_for_spark(place))
+
+
+def _held(by: object, spark: SparkSession) -> Path:
+    """A new folder that goes with `by`."""
+    place = _place(spark)
+    sweep(_FOLDER, place)
+    folder = Folder(_FOLDER, place)
+    weakref.finalize(by, folder.remove)
+    return folder.path
 
 
 def _for_spark(path: str) -> str:
@@ -113,7 +135,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> str | None:
     import pyarrow.parquet as pq
 
     path = Path(folder) / f"{uuid.uuid4().hex}.parquet"
-    with room(folder, "audit again; rows go to TMPDIR, or to spark.local.dir"), contextlib.ExitStack() as stack:
+    with room(folder, _THEN), contextlib.ExitStack() as stack:
         writer: Any = None
         waiting, rows = list[Any](), 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,13 +20,18 @@ def room(place: str | Path, then: str) -> Generator[None, None, None]:
     """Raises `CapabilityError` where there is no room for what is written at `place`: make some, and `then`."""
     try:
         yield
-    except (OSError, sqlite3.Error) as error:
-        if not _full(error):
+    except Exception as error:
+        said = _said(error)
+        if said is None:
             raise
-        raise CapabilityError(f"there is no room left at {place} ({error}): make some, and {then}") from error
+        raise CapabilityError(f"there is no room left at {place} ({said}): make some, and {then}") from error
 
 
-def _full(error: OSError | sqlite3.Error) -> bool:
+def _said(error: Exception) -> str | None:
+    """What it says of a disk that is full; None if it is about something else."""
     if isinstance(error, OSError):
-        return error.errno in FULL
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        return str(error) if error.errno in FULL else None
+    if isinstance(error, sqlite3.Error):
+        return str(error) if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL else None
+    # What a task of Spark's has met stands among pages of Java.
+    return next((why for why in map(os.strerror, FULL) if f"java.io.IOException: {why}" in str(error)), None)

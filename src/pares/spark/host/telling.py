@@ -26,10 +26,14 @@ _LAUNCHER: Final = "-Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _DROPPED: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONF_DIR")
 
 
-def settings_of(app: str, folder: Path) -> dict[str, str]:
+def settings_of(app: str, folder: Path, *, long: bool = False) -> dict[str, str]:
+    """`long`: its work takes minutes."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # A small heap and the quick compiler: jobs here last seconds, and what they gain most from is an early start.
-    options = f"-Dderby.system.home={folder} -Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+    options = f"-Dderby.system.home={folder} -Duser.timezone=UTC -XX:+UseSerialGC -Xshare:auto"
+    if not long:
+        # The quick compiler: most jobs last seconds, and what they gain most from is an early start. [with it alone, the tables
+        # of a million terms take half as long again]
+        options += " -XX:TieredStopAtLevel=1"
     # What a JVM leaves behind that is ended at once would lie in folders that are not this process's own.
     options += f" -Djava.io.tmpdir={folder} -XX:-UsePerfData"
     # A first collection of the whole heap, a quarter of a second, is due otherwise once 21 MB are filled with classes.
