@@ -22,14 +22,14 @@ FEW: Final = 60_000
 without, of 65,000 as long either way, of 200,000 twice as long]"""
 A_TASK: Final = 250_000
 """Rows of which one task is to have its share, more or less."""
-_INTERPRETED: Final = {
+_INTERPRETED: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     _PARTS: "1",
     _BROADCAST: "-1",
 }
 
-_OF_MANY: Final = {
+_OF_MANY: Final[Mapping[str, str]] = {
     # Of rows in files Spark knows the bytes, and not that numbers' differences take a twentieth of what the numbers take.
     _BROADCAST: "-1",
     "spark.sql.files.maxPartitionBytes": "32m",
