@@ -52,7 +52,7 @@ def from_a_ledger(say: Say, records: int, memory: str) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="bench-audit-") as folder:
         url = f"sqlite:///{folder}/log.db"
         written(url, records, say).close()
-        spark = session("pares-bench", memory=memory)
+        spark = session("pares-bench", memory=memory, long=True)
         say(f"audits {records} records")
         began = time.monotonic()
         result = audit(url, GROUP, spark=spark, engine="spark")
@@ -98,7 +98,7 @@ def update(say: Say, records: int, memory: str) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="bench-update-") as folder:
         url = f"sqlite:///{folder}/log.db"
         with closing(written(url, records, say)) as writer:
-            kept = history(session("pares-bench", memory=memory), Path(folder) / "kept")
+            kept = history(session("pares-bench", memory=memory, long=True), Path(folder) / "kept")
             say("updates the history")
             took, _ = _timed(lambda: _update(kept, url, say))
             yield Row(f"first update, of {records} records", f"{took:.1f} s, {records / took:.0f} records/s")
@@ -112,7 +112,7 @@ def update(say: Say, records: int, memory: str) -> Iterator[Row]:
 
 def groups(say: Say, records: int, memory: str) -> Iterator[Row]:
     """So many records of one group, and of a thousand: all groups audited in one pass."""
-    spark, took = session("pares-bench", memory=memory), dict[int, float]()
+    spark, took = session("pares-bench", memory=memory, long=True), dict[int, float]()
     load(spark)
     for many in (1, GROUPS):
         with tempfile.TemporaryDirectory(prefix="bench-groups-") as folder:
@@ -132,7 +132,7 @@ def groups(say: Say, records: int, memory: str) -> Iterator[Row]:
 
 def decade(say: Say, records: int, memory: str) -> Iterator[Row]:
     """What a record costs in a log ten times as long, from a million on (or from a tenth of the records, if they are fewer)."""
-    spark, before = session("pares-bench", memory=memory), 0.0
+    spark, before = session("pares-bench", memory=memory, long=True), 0.0
     load(spark)
     size = min(LEAST, records // 10)
     while size <= records:
@@ -190,7 +190,7 @@ def _by_itself(log: Ledger, place: Cut, high: int) -> float:
 def _kept(folder: Path, records: int, say: Say, memory: str) -> tuple[Any, Any]:
     url = f"sqlite:///{folder}/log.db"
     written(url, records, say).close()
-    spark = session("pares-bench", memory=memory)
+    spark = session("pares-bench", memory=memory, long=True)
     kept = history(spark, folder / "kept")
     say("updates the history")
     _update(kept, url, say)

@@ -149,7 +149,8 @@ def audit(
     if history is not None:
         from pares.spark.histories import history as kept
 
-        result = kept(start(memory, master, given, silent=json), history).audit(group, writes, faults)
+        long = kept(None, history).is_long
+        result = kept(start(memory, master, given, silent=json, long=long), history).audit(group, writes, faults)
         if out is not None:
             result.write(out)
         _end(result, out, verdicts, json=json)

@@ -36,7 +36,8 @@ def capacity(
     """
     from pares.spark.histories import history as kept
 
-    groups = kept(start(memory, master, settings(conf or []), silent=json), history).capacity()
+    long = kept(None, history).is_long
+    groups = kept(start(memory, master, settings(conf or []), silent=json, long=long), history).capacity()
     found, needs = [_rates(use) for use in groups], _needs(groups, size)
     if json:
         print_json({"groups": found, **needs})

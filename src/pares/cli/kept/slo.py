@@ -48,7 +48,7 @@ def slo(
     """
     given, asked = settings(conf or []), _Asked(by, role, window, target)
     if history is not None:
-        spark = start(memory, master, given, silent=json)
+        spark = start(memory, master, given, silent=json, long=_of(None, history).is_long)
         _tell(_of(spark, history), asked, json=json)
         return
     url = existing(ledger)

@@ -21,6 +21,7 @@ from pares.spark.histories.task import AGAIN
 from pares.spark.histories.updating import Order, check, update
 from pares.spark.host.memory import in_memory
 from pares.spark.host.room import room
+from pares.spark.logs import LONG
 from pares.spark.rows import repeatable
 from pares.spark.session import frame_of, while_kept
 from pares.spark.source.options import OnLoss
@@ -142,6 +143,12 @@ class History:
     def last(self) -> Manifest | None:
         """The newest batch."""
         return self._chain.last()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether Spark has work of minutes with it: see `session.session`."""
+        last = self._chain.last()
+        return last is not None and sum(done.upto for done in last.partitions.values()) >= LONG
 
     def check(self) -> list[str]:
         """What is wrong with the files, in words; nothing if each is there as it was written. Reads all of them."""
