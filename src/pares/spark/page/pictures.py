@@ -67,7 +67,8 @@ ORDER BY coalesce(ms, 0) / seats DESC, r.role LIMIT <roles>
 """.replace("<roles>", str(ROLES))
 _DOTS: Final = """
 SELECT * EXCEPT (place, many) FROM (
-  SELECT *, row_number() OVER (PARTITION BY cause ORDER BY ms, <last>) - 1 AS place, count(*) OVER (PARTITION BY cause) AS many
+  SELECT *, CAST(row_number() OVER (PARTITION BY cause ORDER BY ms, <last>) AS BIGINT) - 1 AS place,
+         count(*) OVER (PARTITION BY cause) AS many
   FROM {takeovers} WHERE ms IS NOT NULL)
 WHERE place = 0 OR place = many - 1 OR place * <dots> DIV many <> (place - 1) * <dots> DIV many
 ORDER BY cause, ms, <last>
