@@ -12,6 +12,7 @@ from scribe import Scribe
 
 from pares.spark import reading
 from pares.spark.audit import audit, audit_all
+from pares.spark.page import pictures
 from pares.spark.page.pictures import DOTS, dots
 from pares.spark.report import render
 from pares.spark.tables import ROWS
@@ -108,3 +109,41 @@ def test_the_takeovers_that_are_drawn_stand_evenly_among_all() -> None:
     assert (shown[0], shown[-1]) == (crash[0], crash[-1])
     for share in (0.1, 0.5, 0.9):
         assert abs(shown[int(share * len(shown))] - crash[int(share * len(crash))]) < 1000
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_of_however_many_takeovers_spark_draws_the_same(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And no task is given all of a cause."""
+    dice = random.Random(2)
+    rows: list[dict[str, Any]] = [
+        {
+            "cause": cause,
+            "ms": dice.choice(lengths),
+            "at_ms": n // 3,
+            "role": "r",
+            "seat": 0,
+            "token": n,
+            "to_member": "a",
+        }
+        for cause, many, lengths in (
+            ("crash", 5 * DOTS + 7, range(100_000)),
+            ("drain", DOTS, range(50)),
+            ("join", 1, [5]),
+            ("leave", 3 * DOTS, [0]),
+            ("pause", DOTS + 1, [0, 1, 2]),
+            ("step", 2, [0]),
+            ("lapse", 2 * DOTS, [None, *range(300)]),
+        )
+        for n in range(many)
+    ]
+    frame = spark.createDataFrame(
+        rows, "cause string, ms bigint, at_ms bigint, role string, seat int, token bigint, to_member string"
+    )
+    asked = pictures._DOTS  # pyright: ignore[reportPrivateUsage]
+    found = spark.sql(asked, takeovers=frame)
+    assert [row.asDict() for row in found.collect()] == dots(rows)
+    found.explain()
+    assert "WindowGroupLimit" in capsys.readouterr().out

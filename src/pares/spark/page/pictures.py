@@ -7,8 +7,11 @@ where the rows are: by queries over a long log, and in plain Python over a short
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.spark.plain.heat import ROLES, Heat, Unled, drawn, grid, heat
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 TABLES: Final = ("violations", "takeovers", "terms", "gaps")
 """What is drawn from."""
 DOTS: Final = 400
-"""Takeovers of one cause that are drawn, at the most: the shortest, the longest, and between them evenly by rank."""
+"""So many takeovers of one cause are drawn, and one more, at the most: the shortest, the longest, and between them evenly by
+rank; of those that took equally long the first ones."""
 Near = Callable[[Sequence[tuple[int, int]]], list[Row]]
 """The records in these ranges of offsets."""
 
@@ -65,12 +69,24 @@ WITH there AS (
 SELECT r.role, seats, since_ms, cells, count(*) OVER () AS roles FROM roles r LEFT JOIN unled u ON u.role = r.role
 ORDER BY coalesce(ms, 0) / seats DESC, r.role LIMIT <roles>
 """.replace("<roles>", str(ROLES))
+# Of those of one length the first are drawn. [all takeovers of a cause brought together, to give each its rank: ten million of
+# them in one task]
 _DOTS: Final = """
-SELECT * EXCEPT (place, many) FROM (
-  SELECT *, CAST(row_number() OVER (PARTITION BY cause ORDER BY ms, <last>) AS BIGINT) - 1 AS place,
-         count(*) OVER (PARTITION BY cause) AS many
-  FROM {takeovers} WHERE ms IS NOT NULL)
-WHERE place = 0 OR place = many - 1 OR place * <dots> DIV many <> (place - 1) * <dots> DIV many
+WITH lengths AS (SELECT cause, ms, count(*) AS those FROM {takeovers} WHERE ms IS NOT NULL GROUP BY cause, ms),
+ ranked AS (SELECT *, sum(those) OVER (PARTITION BY cause ORDER BY ms ROWS UNBOUNDED PRECEDING) AS upto,
+                   sum(those) OVER (PARTITION BY cause) AS many FROM lengths),
+ -- How many are drawn of all up to this length: one for each step of their number, and the last one.
+ steps AS (
+  SELECT cause, ms, CASE
+         WHEN many <= <dots> OR upto = many AND (many - 1) * <dots> DIV many = (many - 2) * <dots> DIV many
+           THEN least(upto, <dots> + 1)
+         ELSE 1 + (upto - 1) * <dots> DIV many END AS drawn
+  FROM ranked),
+ chosen AS (SELECT cause, ms, drawn - coalesce(lag(drawn) OVER (PARTITION BY cause ORDER BY ms), 0) AS most FROM steps)
+SELECT * EXCEPT (most, nth) FROM (
+  SELECT /*+ BROADCAST(c) */ t.*, c.most, row_number() OVER (PARTITION BY t.cause, t.ms ORDER BY <last>) AS nth
+  FROM {takeovers} t JOIN chosen c ON c.cause = t.cause AND c.ms = t.ms AND c.most > 0)
+WHERE nth <= <dots> + 1 AND nth <= most
 ORDER BY cause, ms, <last>
 """.replace("<last>", ", ".join(f"{name} NULLS LAST" for name in TAKEOVERS)).replace("<dots>", str(DOTS))
 
@@ -109,10 +125,14 @@ def dots(takeovers: Sequence[Row]) -> list[Row]:
     found: list[Row] = []
     known = by((row for row in takeovers if row["ms"] is not None), "cause")
     for _, rows in sorted(known.items()):
-        many = len(rows)
-        for place, row in enumerate(sorted(rows, key=order)):
-            if place in (0, many - 1) or place * DOTS // many != (place - 1) * DOTS // many:
-                found.append(row)
+        ordered, many = sorted(rows, key=order), len(rows)
+        ranks = [
+            rank for rank in range(many)
+            if rank in (0, many - 1) or rank * DOTS // many != (rank - 1) * DOTS // many
+        ]  # fmt: skip
+        most = Counter(ordered[rank]["ms"] for rank in ranks)
+        for ms, same in groupby(ordered, key=itemgetter("ms")):
+            found += islice(same, most[ms])
     return found
 
 
