@@ -287,10 +287,8 @@ def judged(
         head, of_group = heads[name], of_sums(sums, name)
         case = verdict.case_of(head, of_group, None if sink is None else sink[1], allowed)
         summary = verdict.summary(head, of_group, case)
-        own, whole = (
-            {table: share.of(name) for table, share in shares.items()},
-            Whole(shown, name, (facts, shown.in_files)),
-        )
+        own = {table: share.of(name) for table, share in shares.items()}
+        whole = Whole(shown, name, (facts, shown.in_files))
         by: Literal["spark", "python"] = "python" if frames.by_oracles else "spark"
         result = AuditResult(name, ledger, own, summary, verdict.judge(case), whole, engine=by)
         if isinstance(group, str):
