@@ -9,7 +9,7 @@ import typer
 
 from pares.cli.common.options import DEFAULT_GROUP, AsJson, Group, LedgerUrl, check_folder, existing, opened
 from pares.cli.common.output import console, print_json, say
-from pares.cli.common.spark import Conf, Master, Memory, settings, start
+from pares.cli.common.spark import Conf, Master, Memory, settings, start, start_on
 from pares.cli.kept.follow import Asked, milliseconds
 from pares.cli.kept.follow import follow as follow_log
 from pares.core.wire.shown import short_tokens
@@ -147,10 +147,8 @@ def audit(
 
     check_failing(verdicts)
     if history is not None:
-        from pares.spark.histories import history as kept
-
-        long = kept(None, history).is_long
-        result = kept(start(memory, master, given, silent=json, long=long), history).audit(group, writes, faults)
+        kept = start_on(history, memory, master, given, silent=json)
+        result = kept.audit(group, writes, faults)
         if out is not None:
             result.write(out)
         _end(result, out, verdicts, json=json)

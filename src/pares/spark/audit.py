@@ -93,7 +93,7 @@ def audit(
     with open_to_read(ledger, options) as opened:
         # What is no ledger is said before Spark is started.
         place, induced = place_of(opened, group)
-        long = is_long(opened.log)
+        long = spark is None and is_long(opened.log)
     if engine == "python" and spark is None:
         result = _plainly(place, group, ledger, options or {}, allowed, faults, writes, induced=induced)
         if out is not None:
@@ -126,7 +126,8 @@ def audit_all(
     """
     allowed = _allowed(clock_error_ms, slack_ms)
     with open_to_read(ledger, options) as opened:
-        place, long = (opened.log.url, opened.partition), is_long(opened.log)
+        place = opened.log.url, opened.partition
+        long = spark is None and is_long(opened.log)
     spark = spark if spark is not None else started(fill=load, long=long)
     with in_memory():
         return _audits(spark, place, None, ledger, options or {}, allowed, faults, None, induced=True, engine=engine)
@@ -152,7 +153,7 @@ def audit_several(
     allowed = _allowed(clock_error_ms, slack_ms)
     together: dict[tuple[tuple[str, int], bool], list[str]] = {}
     with open_to_read(ledger, options) as opened:
-        long = is_long(opened.log)
+        long = spark is None and is_long(opened.log)
         for group in dict.fromkeys(groups):
             together.setdefault(place_of(opened, group), []).append(group)
     spark = spark if spark is not None else started(fill=load, long=long)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,8 @@ from pares.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pares.spark.histories import History
 
 Memory = Annotated[
     str | None, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver, such as 4g (1g).")
@@ -47,6 +50,17 @@ def start(
     if not silent:
         say("starting Spark ...")
     return started(memory=memory, master=master, conf=conf, long=long, meanwhile=_import, fill=_load)
+
+
+def start_on(history: Path, memory: str | None, master: str | None, conf: dict[str, str], *, silent: bool) -> History:
+    """The history in a folder, with a session for as much as it holds. Raises what `start` raises."""
+    from pares.spark.session import require_rows
+
+    require_rows()
+    from pares.spark.histories import history as opened
+
+    long = opened(None, history).is_long
+    return opened(start(memory, master, conf, silent=silent, long=long), history)
 
 
 def _import() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from pares.cli.common.options import AsJson
 from pares.cli.common.output import console, print_json
-from pares.cli.common.spark import Conf, Master, Memory, settings, start
+from pares.cli.common.spark import Conf, Master, Memory, settings, start_on
 
 if TYPE_CHECKING:
     from pares.spark.histories.rates import Use
@@ -34,10 +34,7 @@ def capacity(
     By the records of the newest log in a history, at their mean rate and as if every minute were the busiest one. Sizes are
     those of the records: a ledger adds to each of them, and a broker may compress them.
     """
-    from pares.spark.histories import history as kept
-
-    long = kept(None, history).is_long
-    groups = kept(start(memory, master, settings(conf or []), silent=json, long=long), history).capacity()
+    groups = start_on(history, memory, master, settings(conf or []), silent=json).capacity()
     found, needs = [_rates(use) for use in groups], _needs(groups, size)
     if json:
         print_json({"groups": found, **needs})

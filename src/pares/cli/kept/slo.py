@@ -10,7 +10,7 @@ import typer
 
 from pares.cli.common.options import AsJson, LedgerUrl, existing, opened
 from pares.cli.common.output import console, print_json
-from pares.cli.common.spark import Conf, Master, Memory, settings, start
+from pares.cli.common.spark import Conf, Master, Memory, settings, start, start_on
 
 if TYPE_CHECKING:
     from pares.spark.histories import History
@@ -48,8 +48,7 @@ def slo(
     """
     given, asked = settings(conf or []), _Asked(by, role, window, target)
     if history is not None:
-        spark = start(memory, master, given, silent=json, long=_of(None, history).is_long)
-        _tell(_of(spark, history), asked, json=json)
+        _tell(start_on(history, memory, master, given, silent=json), asked, json=json)
         return
     url = existing(ledger)
     from pares.spark.logs import is_long
@@ -57,10 +56,11 @@ def slo(
     with opened(url) as log:
         long = is_long(log)  # what is no ledger is said at once, not when Spark is up
     spark = start(memory, master, given, silent=json, long=long)
+    from pares.spark.histories import history as history_in
     from pares.spark.host.folder import temporary
 
     with temporary("pares-slo-") as folder:
-        kept = _of(spark, folder / "history")
+        kept = history_in(spark, folder / "history")
         kept.update(url)
         _tell(kept, asked, json=json)
 
@@ -70,12 +70,6 @@ class _Asked(NamedTuple):
     role: str | None
     window: str | None
     target: float
-
-
-def _of(spark: Any, folder: Path) -> History:
-    from pares.spark.histories import history
-
-    return history(spark, folder)
 
 
 def _tell(kept: History, asked: _Asked, *, json: bool) -> None:
