@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from pares.core.claims.chores.duties import EAGER
+from pares.core.claims.comebacks import Comebacks
 from pares.core.claims.fitness.pace import NEVER
 from pares.core.lease import MS, challenge_ns, shared_ns
 from pares.core.wire.changes import Change, DidChanged, MemberJoined, RoleChanged, SeatChanged
@@ -31,10 +32,10 @@ Made: TypeAlias = tuple[int, int | None]
 class Watched:
     """One other member: its last counted record, when this member had it, and when it was written, if that is known."""
 
-    __slots__ = ("at", "back_at", "dated", "had_at", "offset", "stamp", "was_overdue", "words")
+    __slots__ = ("at", "back_at", "dated", "had_at", "late_at", "offset", "stamp", "was_overdue", "words")
 
-    def __init__(self, offset: int, now: int, stamp: int | None, came: int | None) -> None:
-        self.heard(offset, now, stamp, came)
+    def __init__(self, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
+        self.heard(member, now, stamp, came)
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
@@ -44,9 +45,9 @@ class Watched:
         known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
         join, what stood in the log before, or an append of long ago that has landed only now."""
 
-    def heard(self, offset: int, now: int, stamp: int | None, came: int | None) -> None:
-        """Its last record is that one. A time of the future is no reading of this stopwatch, whatever the ledger says."""
-        self.offset, came = offset, _past(came, now)
+    def heard(self, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
+        """It has a new last record. A time of the future is no reading of this stopwatch, whatever the ledger says."""
+        self.offset, came = member.offset, _past(came, now)
         self.had_at = now if came is None else came
         """When it had come to this process, or else was read."""
         self.stamp = _past(stamp, now)
@@ -54,6 +55,8 @@ class Watched:
         """When it was written, or else had."""
         self.dated = self.stamp is not None or came is not None
         """Whether that does not depend on how soon it was read."""
+        self.late_at = self.at + (2 * member.due_ms + member.session_ms // 4) * MS
+        """When it is overdue, if nothing more is read of it."""
 
 
 class Stopwatches:
@@ -93,6 +96,7 @@ class Stopwatches:
         """When the last join was read, and the last role that somebody declared, of those that are new."""
         self._roll: tuple[Iterable[str], int, frozenset[str]] | None = None
         """Of members that were asked for: when the one was heard of that was heard of longest ago, and who they are."""
+        self._comebacks = Comebacks()
         self._late_until = 0
         self.next_overdue = 0
         """When somebody will be overdue next, if nothing is read of it before."""
@@ -122,14 +126,16 @@ class Stopwatches:
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
-                seen = members[id] = Watched(member.offset, now, stamps.get(member.offset), arrivals.get(member.offset))
+                seen = members[id] = Watched(member, now, stamps.get(member.offset), arrivals.get(member.offset))
                 if not past and member.offset != member.joined:
                     seen.words = 2
                 self._stale = self._stale_silence = True
                 self.returns += 1
             elif seen.offset != member.offset:
                 dated = seen.dated
-                seen.heard(member.offset, now, stamps.get(member.offset), arrivals.get(member.offset))
+                if self.looked_at >= seen.late_at and not past:
+                    self._comebacks.note(self.looked_at - seen.had_at, now, member.session_ms)
+                seen.heard(member, now, stamps.get(member.offset), arrivals.get(member.offset))
                 if not past:
                     seen.words += 1
                     self._turns += seen.words == 2
@@ -140,7 +146,7 @@ class Stopwatches:
                 if member.due_ms <= AT_ONCE or dated != seen.dated:
                     self._stale = self._stale_silence = True
                 elif self.next_overdue:
-                    self.next_overdue = min(self.next_overdue, _late(member, seen))
+                    self.next_overdue = min(self.next_overdue, seen.late_at)
         for change in changes:
             if type(change) is MemberJoined:
                 self._doubt_namesakes(world, change)
@@ -186,7 +192,7 @@ class Stopwatches:
             if id == self.me or seen is None:
                 found.append(id)
                 continue
-            late = _late(member, seen)
+            late = seen.late_at
             if now >= late and not seen.was_overdue:
                 seen.words = 0
                 self._turns += 1
@@ -203,9 +209,9 @@ class Stopwatches:
         it was written, half a session at least and four at most. In that time the others write, if they are no later. [on a
         machine that is too slow for all of them each finds itself alone, and claims everything]"""
         me, seen = world.members[self.me], self._members.get(self.me)
+        # By what it said itself: [each that is handed its first seat has not written for as long as holders may]
         quarter = me.session_ms // 4
-        due = quarter if world.held[self.me] else max(me.due_ms, quarter)
-        if seen is not None and now >= seen.at + (2 * due + quarter) * MS:
+        if seen is not None and now >= seen.at + (2 * max(me.due_ms, quarter) + quarter) * MS:
             session = me.session_ms * MS
             self._late_until = now + min(max(session // 2, now - seen.at), 4 * session)
         return self._late_until
@@ -270,19 +276,20 @@ class Stopwatches:
         return self._signs.get(seat)
 
     def silent(self, world: World, now: int, beat_ms: int, since: int) -> list[tuple[int, str]]:
-        """The members without seats that have been silent for twice as long as their records said, and for their session at
-        least; each with the time since when that is so, the first one first. `beat_ms`: how far apart a standby's records are
-        here, for those that say that the next one is due at once. `since`: what it did not hear before that says nothing. [a
-        ledger that takes nothing for a while makes all who wait silent, and who writes again first takes them for dead]
+        """The members without seats that have been silent for twice as long as their records said, for their session at least,
+        and for twice as long as any that came back of late (`Comebacks`); each with the time since when that is so, the first
+        one first. `beat_ms`: how far apart a standby's records are here, for those that say that the next one is due at once.
+        `since`: what it did not hear before that says nothing. [a ledger that takes nothing for a while makes all who wait
+        silent, and who writes again first takes them for dead]
 
         One of them may live: it is forgotten then, and begins anew (R20)."""
-        found: list[tuple[int, str]] = []
+        found, least = list[tuple[int, str]](), 2 * self._comebacks.longest(now)
         for id, member in world.members.items():
             seen = self._members.get(id)
             if id == self.me or seen is None or world.held[id]:
                 continue
             wait = 2 * max(member.due_ms, member.session_ms, beat_ms) + member.session_ms // 4
-            at = max(self.silent_at(member), max(seen.had_at, since) + wait * MS)
+            at = max(self.silent_at(member), max(seen.had_at, since) + max(wait * MS, least))
             if self.seen_until(now) >= at:
                 found.append((at, id))
         return sorted(found)
@@ -338,8 +345,3 @@ class Stopwatches:
 
 def _past(at: int | None, now: int) -> int | None:
     return at if at is not None and at <= now else None
-
-
-def _late(member: MemberState, seen: Watched) -> int:
-    """When it is overdue, if nothing more is read of it."""
-    return seen.at + (2 * member.due_ms + member.session_ms // 4) * MS

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pares.core.claims import decisions, outlook, tick
 from pares.core.claims.chores.deaths import Deaths
+from pares.core.claims.comebacks import Comebacks
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.placing.placement import _Placement  # pyright: ignore[reportPrivateUsage]
@@ -130,7 +131,7 @@ def _losses_are_nothing() -> list[Patch]:
 
 
 def _insatiable() -> list[Patch]:
-    def all_there_is(self: Appetite, now: int, share: int, seats: int, *, late: bool, turns: bool) -> int:
+    def all_there_is(self: Appetite, now: int, share: int, seats: int, *, late: bool, members: int) -> int:
         return seats
 
     return [(Appetite, "left", all_there_is)]
@@ -162,6 +163,11 @@ def _forgotten_at_once() -> list[Patch]:
         return [(min(at, now), id) for at, id in found]
 
     return [(Stopwatches, "silent", hasty)]
+
+
+def _comebacks_say_nothing() -> list[Patch]:
+    """Whoever came back tells nothing of the others that are silent."""
+    return [(Comebacks, "note", lambda self, silence, now, session_ms: None)]
 
 
 NEAR: Final[dict[str, Any]] = {
@@ -314,6 +320,13 @@ GROUP: Final = (
         "a member that holds nothing is forgotten without being out-waited",
         _forgotten_at_once,
         {**NAMES, "scale": {"keep": 0}, "members": 5},
+    ),
+    Mutant(
+        "comebacks-say-nothing",
+        "R20",
+        "members are forgotten, though others have come back from such a silence lately",
+        _comebacks_say_nothing,
+        {**NAMES, "faults": {"freeze": 3.0}, "scale": {"keep": 0}, "members": 6},
     ),
     Mutant(
         "obituary-without-proof",

@@ -4,9 +4,11 @@ each name (R13, R20). And a member that is called silent has been silent.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from pares.core.claims.chores.duties import standby_ms
+from pares.core.claims.comebacks import HEEDED
 from pares.core.wire import forgetting
 from pares.core.wire.changes import Began, MemberLeft, SeatChanged
 from pares.core.wire.records import Forget, Snapshot
@@ -32,6 +34,8 @@ class Population(OfRecords):
         """When somebody was in the group last that reads version 1 only: nobody may write that another is silent (R11)."""
         super().__init__(stage)
         self.longest = max(stage.plan.sessions)
+        self.heeded = int((HEEDED + 4) * self.longest * MS / (1 - stage.plan.drift))
+        """For how long a silence that has ended makes others be waited for, at the most."""
         self.late = 4 * int(self.longest * MS / (1 - stage.plan.drift)) + 12 * stage.trip
         """For how long a member must have been silent, and another one well, for the former to be forgotten, if it has said
         that its next record is due within a session."""
@@ -49,6 +53,8 @@ class Population(OfRecords):
         """How many had counted when version 2 was last not in force."""
         self.last: dict[str, tuple[int, int]] = {}
         """Each member's last counted record: its offset, and when it landed."""
+        self.ended: deque[tuple[int, int]] = deque()
+        """Silences of more than a session that have ended lately: when, and how long each was."""
         self.named: tuple[int, int] = (-1, 0)
         """The same of the member that this record would have forgotten, before it landed."""
 
@@ -62,6 +68,9 @@ class Population(OfRecords):
         if isinstance(record, Forget):
             self.named = self.last.get(record.of, (-1, 0))
         if landed.counted and record is not None:
+            silence = landed.at - self.last.get(record.m, (0, landed.at))[1]
+            if silence > self.longest * MS:
+                self.ended.append((landed.at, silence))
             self.last[record.m] = (landed.offset, landed.at)
         if isinstance(record, Snapshot):
             # Of a log that was trimmed and has lost its tail, what stands before the snapshot is not told once more.
@@ -94,9 +103,30 @@ class Population(OfRecords):
             return
         if self.named[0] != record.over:
             raise self.broken(f"{record.m} has {record.of} forgotten, which has written since")
-        user = self.ground.by_id(record.of)
+        user, silence = self.ground.by_id(record.of), landed.at - self.named[1]
+        if user is not None and silence < self._shown(landed, record.m):
+            raise self.broken(f"{record.m} has {record.of} forgotten, though another came back from such a silence")
         if user is not None and self.ground.healthy() and self.stage.able(user, self.late) and self.ground.quick(user):
             raise self.broken(f"{record.m} has {record.of} forgotten, which lives, and which nothing has hindered")
+
+    def _shown(self, landed: Landed, by: str) -> int:
+        """For how long one that lives must have been silent to be forgotten by that member now, as others have come back: twice
+        as long as the longest of them was, as that member may have seen it, which looks a session apart at the most."""
+        user = self.ground.by_id(by)
+        slack = 2 * self.longest * MS + 4 * self.stage.trip
+        recent = landed.at - HEEDED * min(self.stage.plan.sessions) * MS // 2
+        silences = [
+            silence
+            for at, silence in self.ended
+            if at > recent and user is not None and self.stage.able(user, landed.at - at + silence + slack)
+        ]
+        return 2 * (max(silences) - slack) if silences else 0
+
+    def _waited_for(self, now: int) -> int:
+        """How much longer somebody may be remembered, as others have come back."""
+        while self.ended and self.ended[0][0] < now - self.heeded:
+            self.ended.popleft()
+        return 2 * max((silence for _, silence in self.ended), default=0)
 
     def _look(self) -> None:
         """A process that dies under another name each time leaves nothing that stays (R20)."""
@@ -111,7 +141,8 @@ class Population(OfRecords):
         over: list[int] = []
         """For how long each of the silent should have been forgotten."""
         for id, member in world.members.items():
-            silence, late = now - self.last.get(id, (0, now))[1], self._late(member, len(world.members))
+            silence = now - self.last.get(id, (0, now))[1]
+            late = self._late(member, len(world.members)) + self._waited_for(now)
             if silence > late and not world.held[id] and self._well(late):
                 over.append(silence - late)
         # One is forgotten with each record of the member that does it: a member that died beside many others waits for its
