@@ -121,7 +121,9 @@ class Runner:
     def _run(self) -> Generator[Pause, None, None]:
         machine, session, rested = self.machine, self.machine.session_ms * MS, 0
         while True:
-            rest = rested + gather_ns(self.core.alive, machine.session_ms, self.worked)
+            rest = rested + gather_ns(
+                self.core.alive, machine.session_ms, self.worked, late=self.core.living.looks.late
+            )
             self.worked = 0
             if rest > machine.now and not self.inbox:
                 yield "rest", min(rest, self.wake if self.wake > machine.now else rest)

@@ -207,6 +207,8 @@ def test_r21_the_longer_a_round_took_the_longer_a_member_of_a_large_group_rests(
     assert all(first <= second for first, second in pairwise(rests))
     assert rests[2] == 100 * 2 * MS // 5, "as long as a hundred such rounds"
     assert rests[-1] == SESSION // 4, "a quarter of a session at the most"
+    assert gather_ns(100, 1000, 8 * MS, late=True) == 800 * MS, "more, where it is late"
+    assert gather_ns(100, 1000, 50 * MS, late=True) == SESSION
 
 
 def test_r7_after_a_death_it_looks_at_once_whom_to_watch_next(monkeypatch: pytest.MonkeyPatch) -> None:

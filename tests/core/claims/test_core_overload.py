@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pares.core.claims.decisions import Moves
 from pares.core.claims.fitness import forming
-from pares.core.claims.fitness.appetite import GOOD, LEAST, Appetite
+from pares.core.claims.fitness.appetite import APART_MS, GOOD, MOST_WAITS, Appetite
 from pares.core.claims.fitness.forming import FORMING
 from pares.core.claims.fitness.pace import Pace
 from pares.core.claims.protocol import Stage
@@ -46,7 +46,7 @@ def test_r18_it_is_led_again_when_the_machine_is_quick_again_and_nobody_begins_a
 
 def test_r18_a_member_that_takes_the_late_for_dead_claims_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, turns: seats)
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, members: seats)
     machine = overloaded()
     assert machine.counted["Claim"] > 5 * ROLES
 
@@ -74,7 +74,7 @@ def test_r18_members_that_make_one_another_late_claim_less_until_they_are_not(se
 
 def test_r18_members_that_claim_all_that_is_free_are_late_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test above would see it."""
-    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, turns: seats)
+    monkeypatch.setattr(Appetite, "left", lambda self, now, share, seats, *, late, members: seats)
     machine = slow_from_the_start(1, 16)
     assert machine.led < 400
     assert machine.counted["Claim"] > 5 * 400
@@ -181,11 +181,11 @@ def fed(pace: Pace) -> Appetite:
     return Appetite(1000, pace)
 
 
-def windows(appetite: Appetite, now: int, apart: int, count: int, *, late: bool) -> list[int]:
+def windows(appetite: Appetite, now: int, apart: int, count: int, *, late: bool, members: int = 2) -> list[int]:
     """What it may take at each of so many looks, and takes."""
     found: list[int] = []
     for number in range(count):
-        left = appetite.left(now + number * apart, SHARE, SEATS, late=late)
+        left = appetite.left(now + number * apart, SHARE, SEATS, late=late, members=members)
         appetite.took(left)
         found.append(left)
     return found
@@ -202,7 +202,17 @@ def test_r18_who_is_late_takes_one_seat_and_waits_twice_as_long_after_each() -> 
     assert {took for took in taken if took} <= {1, 2}
     gaps = [b - a for a, b in pairwise(at)]
     assert gaps == sorted(gaps)
-    assert gaps[-1] == 2**-LEAST
+    assert gaps[-1] == 2**MOST_WAITS
+
+
+def test_r18_who_is_late_in_a_large_group_takes_half_of_its_share_at_once_and_waits_longer() -> None:
+    taken = windows(fed(Pace(1000, SESSION)), SESSION, SESSION, 200, late=True, members=100)
+    at = [number for number, took in enumerate(taken) if took]
+    assert [taken[number] for number in at] == [SHARE // 2] * len(at)
+    gaps = [b - a for a, b in pairwise(at)]
+    assert gaps[0] == 2 * 100 * APART_MS // 1000
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == 100 * APART_MS // 1000 * 2**MOST_WAITS
 
 
 def test_r18_what_was_too_much_is_not_tried_again_at_once() -> None:
@@ -219,18 +229,20 @@ def test_r18_what_was_too_much_is_not_tried_again_at_once() -> None:
     st.lists(st.tuples(st.integers(0, 4 * SESSION), st.booleans()), max_size=60),
     st.integers(0, 50),
     st.integers(1, 5000),
+    st.integers(0, 200),
 )
 def test_r18_it_may_take_something_after_some_sessions_at_most_and_never_more_than_there_is(
-    looks: list[tuple[int, bool]], share: int, seats: int
+    looks: list[tuple[int, bool]], share: int, seats: int, members: int
 ) -> None:
     appetite, now = fed(Pace(1000, SESSION)), SESSION
     for wait, late in looks:
         now += wait
-        left = appetite.left(now, share, seats, late=late)
+        left = appetite.left(now, share, seats, late=late, members=members)
         assert 0 <= left <= seats
         appetite.took(left)
-    assert appetite.left(now + (SESSION << -LEAST), share, seats, late=True) >= 1
-    assert appetite.left(now + (SESSION << -LEAST) + SESSION, share, seats, late=False) >= 1
+    window = max(SESSION, members * APART_MS * MS)
+    assert appetite.left(now + (window << MOST_WAITS), share, seats, late=True, members=members) >= 1
+    assert appetite.left(now + (window << MOST_WAITS) + window, share, seats, late=False, members=members) >= 1
 
 
 def test_r18_who_looks_later_than_it_wanted_to_is_late() -> None:

@@ -81,10 +81,13 @@ class Moves(Outlook):
             return len(world.seats)
         most = self._left(world, now)
         if most < len(world.seats):
-            self.wakes.append(max(now + 1, self._appetite.more_at))
+            more_at = max(now + 1, self._appetite.more_at)
             if most == 0 or not self.due(self._look_again_at, now):
+                self.wakes += [more_at] if most == 0 else []
                 return 0
-            self._look_again_at = self._appetite.more_at
+            # What is left of it is for the next look: of many that have died not all are silent at one time.
+            self._look_again_at = min(more_at, now + self._session)
+            self.wakes.append(self._look_again_at)
         return most
 
     def _fair(self, world: World) -> int:

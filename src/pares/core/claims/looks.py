@@ -38,7 +38,8 @@ class Looks:
         """When it looked last, and the time before that."""
         self._named: int | None = None
         self._shape = -1
-        self._late = False
+        self.late = False
+        """Whether this member was late when it looked last."""
 
     def due(self, now: int, shape: int, said_at: int = 0) -> bool:
         """Whether it is time for a look, in a world of this shape. `said_at`: when it wrote last."""
@@ -62,9 +63,9 @@ class Looks:
         if self._last is None:
             return 0
         last, before = self._last
-        return last + self._session if self._late else before + self._session // APART
+        return last + self._session if self.late else before + self._session // APART
 
     def looked(self, now: int, shape: int, named: Iterable[int], *, late: bool) -> None:
         """A look was made, and named these times to look again."""
         self._last = (now, now - self._session if self._last is None else self._last[0])
-        self._named, self._shape, self._late = min(named, default=None), shape, late
+        self._named, self._shape, self.late = min(named, default=None), shape, late

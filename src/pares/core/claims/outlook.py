@@ -181,7 +181,7 @@ class Outlook:
     def _left(self, world: World, now: int) -> int:
         """How much more this member's appetite lets it claim, or move, now."""
         share, late = -(-len(world.seats) // len(world.members)), self.hurried(world, now)
-        return self._appetite.left(now, share, len(world.seats), late=late, turns=len(world.members) > EAGER)
+        return self._appetite.left(now, share, len(world.seats), late=late, members=len(world.members))
 
     def hurried(self, world: World, now: int) -> bool:
         """Whether this member, of a large group, is late itself: then all may be, and what can wait waits (R18)."""

@@ -215,7 +215,9 @@ class ClaimsBinding(Binding):
 
     def after_round(self) -> None:
         worked = 0 if self._began is None else self._host.now() - self._began - self._away
-        self._rest, self._away, self._began = gather_ns(self.core.alive, self.session_ms, worked), 0, None
+        core = self.core
+        self._rest = gather_ns(core.alive, self.session_ms, worked, late=core.living.looks.late)
+        self._away, self._began = 0, None
         self._attention.pays(len(self.world.members))
         if self._trim_before:
             self._trim(self._trim_before)

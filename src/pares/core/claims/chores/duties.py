@@ -53,18 +53,20 @@ def beat_ms(world: World, me: str, session_ms: int, alive: frozenset[str], *, hu
     return standby_ms(max(1, session_ms // 4) if hurry else session_ms, standbys)
 
 
-def gather_ns(alive: int, session_ms: int, worked: int = 0) -> int:
+def gather_ns(alive: int, session_ms: int, worked: int = 0, *, late: bool = False) -> int:
     """For how long after a round a member lets others write before it reads again: nothing in a small group; else in proportion
     to the group, and a fortieth of its session at the most. [hundreds start, or die, and each record wakes all of them]
 
     Or for as long as all that are alive would take, one after the other, for a round like its last one, of `worked`
-    nanoseconds, and a quarter of its session at the most. So all of them together keep one processor busy, were they on one
-    machine, and its others are free for what they do as leaders; and a machine that is too slow for its members has no more
-    rounds to serve than their beats make necessary, each of which reads more. [all of them are late, since each wakes for
-    every few records that the others have written]"""
+    nanoseconds, and a quarter of its session at the most; a session, if it is `late` (R18). So all of them together keep one
+    processor busy, were they on one machine, and its others are free for what they do as leaders; and a machine that is too
+    slow for its members has no more rounds to serve than their beats make necessary, each of which reads more. [all are
+    late, since each wakes for every few records that the others have written; and stay late, since four rounds a session of
+    each are all that their machine can do]"""
     if alive <= EAGER:
         return 0
-    return max(min(alive * GATHER_US * 1000, session_ms * MS // 40), min(alive * worked, session_ms * MS // 4))
+    most = session_ms * MS // (1 if late else 4)
+    return max(min(alive * GATHER_US * 1000, session_ms * MS // 40), min(alive * worked, most))
 
 
 def spread_ns(me: str, members: int, session_ms: int) -> int:
