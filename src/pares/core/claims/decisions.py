@@ -85,8 +85,9 @@ class Moves(Outlook):
             if most == 0 or not self.due(self._look_again_at, now):
                 self.wakes += [more_at] if most == 0 else []
                 return 0
-            # What is left of it is for the next look: of many that have died not all are silent at one time.
-            self._look_again_at = min(more_at, now + self._session)
+            # What is left of it is for the next look: of many that have died not all are silent at one time. One that is late
+            # claims at once what it may: one record that wakes all, and not several.
+            self._look_again_at = more_at if self.hurried(world, now) else min(more_at, now + self._session)
             self.wakes.append(self._look_again_at)
         return most
 

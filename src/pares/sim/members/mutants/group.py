@@ -166,7 +166,7 @@ def _forgotten_at_once() -> list[Patch]:
 
 
 def _comebacks_say_nothing() -> list[Patch]:
-    """Whoever came back tells nothing of the others that are silent."""
+    """That one came back tells nothing of the others that are silent."""
     return [(Comebacks, "note", lambda self, silence, now, session_ms: None)]
 
 

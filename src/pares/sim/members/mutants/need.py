@@ -70,8 +70,8 @@ def _arrivals_unread() -> list[Patch]:
     """Arrivals are thrown away; and so it is not known either that looks are needed."""
     heard = Watched.heard
 
-    def late(self: Watched, offset: int, now: int, stamp: int | None, came: int | None) -> None:
-        heard(self, offset, now, stamp, None)
+    def late(self: Watched, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
+        heard(self, member, now, stamp, None)
         self.dated = True
 
     return [(Watched, "heard", late)]
