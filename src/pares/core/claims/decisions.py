@@ -80,15 +80,18 @@ class Moves(Outlook):
         if not is_large(world):
             return len(world.seats)
         most = self._left(world, now)
-        if most < len(world.seats):
-            more_at = max(now + 1, self._appetite.more_at)
-            if most == 0 or not self.due(self._look_again_at, now):
-                self.wakes += [more_at] if most == 0 else []
-                return 0
-            # What is left of it is for the next look: of many that have died not all are silent at one time. One that is late
-            # claims at once what it may: one record that wakes all, and not several.
-            self._look_again_at = more_at if self.hurried(world, now) else min(more_at, now + self._session)
-            self.wakes.append(self._look_again_at)
+        if most >= len(world.seats):
+            return most
+        more_at = max(now + 1, self._appetite.more_at)
+        if most == 0:
+            self.wakes.append(more_at)
+            return 0
+        if not self.due(self._look_again_at, now):
+            return 0
+        # What is left of it is for the next look: of many that have died not all are silent at one time. One that is late
+        # claims at once what it may: one record that wakes all, and not several.
+        self._look_again_at = more_at if self.hurried(world, now) else min(more_at, now + self._session)
+        self.wakes.append(self._look_again_at)
         return most
 
     def _fair(self, world: World) -> int:

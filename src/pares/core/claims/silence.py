@@ -55,7 +55,7 @@ class Watched:
         """When it was written, or else had."""
         self.dated = self.stamp is not None or came is not None
         """Whether that does not depend on how soon it was read."""
-        self.late_at = self.at + (2 * member.due_ms + member.session_ms // 4) * MS
+        self.late_at = self.at + overdue_ms(member.due_ms, member.session_ms) * MS
         """When it is overdue, if nothing more is read of it."""
 
 
@@ -210,8 +210,7 @@ class Stopwatches:
         machine that is too slow for all of them each finds itself alone, and claims everything]"""
         me, seen = world.members[self.me], self._members.get(self.me)
         # By what it said itself: [each that is handed its first seat has not written for as long as holders may]
-        quarter = me.session_ms // 4
-        if seen is not None and now >= seen.at + (2 * max(me.due_ms, quarter) + quarter) * MS:
+        if seen is not None and now >= seen.at + overdue_ms(max(me.due_ms, me.session_ms // 4), me.session_ms) * MS:
             session = me.session_ms * MS
             self._late_until = now + min(max(session // 2, now - seen.at), 4 * session)
         return self._late_until
@@ -288,7 +287,7 @@ class Stopwatches:
             seen = self._members.get(id)
             if id == self.me or seen is None or world.held[id]:
                 continue
-            wait = 2 * max(member.due_ms, member.session_ms, beat_ms) + member.session_ms // 4
+            wait = overdue_ms(max(member.due_ms, member.session_ms, beat_ms), member.session_ms)
             at = max(self.silent_at(member), max(seen.had_at, since) + max(wait * MS, least))
             if self.seen_until(now) >= at:
                 found.append((at, id))
@@ -345,3 +344,9 @@ class Stopwatches:
 
 def _past(at: int | None, now: int) -> int | None:
     return at if at is not None and at <= now else None
+
+
+def overdue_ms(due_ms: int, session_ms: int) -> int:
+    """After how long a member is overdue that said that its next record is due in `due_ms`: as much again, and a quarter of its
+    session (R16)."""
+    return 2 * due_ms + session_ms // 4

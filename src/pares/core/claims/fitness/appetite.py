@@ -12,9 +12,10 @@ thousand terms begin and run out] So each member finds out how much it may do, a
   of them, and takes the machine longer than their leases last]
 * a member that is late (`Pace.unhurried`) falls back to little, and for as long as it is late it waits twice as long after each
   claim; [one claim a session of each of a hundred is enough to keep them late]
-* little is one seat a session; in a large group it is half of its share (the whole, at first), and then nothing for `APART_MS`
-  for each member, for a record that wakes all costs them far more than one more seat in it does; [a hundred claim one seat a
-  session each, eighty records a second that wake all of them, and lose everything together after ten seconds, without end]
+* little is one seat a session; in a large group it is half of what it took before, its share at most, later half of its share,
+  and then nothing for `APART_MS` for each member, for a record that wakes all costs them far more than one more seat in it
+  does; [a hundred claim one seat a session each, eighty records a second that wake all of them, and lose everything together
+  after ten seconds, without end]
 * once it is well it takes twice as much after each session, up to half of what was too much, and more only after `GOOD`
   sessions. [it finds out again and again what is too much, and each time the group loses all that it leads]
 
@@ -33,7 +34,7 @@ from pares.core.lease import MS
 FIRST_PART: Final = 8
 """The part of its share with which it begins, if it has no turn: one by this. Where it is late, that is little."""
 WHOLE: Final = 3
-"""That many times twice as much is its share: in a large group it begins with that, and takes no less when it is well."""
+"""That many times twice as much is its share: a member of a large group begins with that."""
 MOST_WAITS: Final = 4
 """How often a member that stays late waits twice as long, at the most."""
 LOOK_NS: Final = 500 * MS
@@ -56,7 +57,7 @@ class Appetite:
         self._doublings: int | None = 0
         """How often it took twice as much since it began with little; None: it takes what there is."""
         self._least = 0
-        """How often at least: what is little in its group. 0 unless that is a large one."""
+        """How often it does so from the start, and when it is well: 0 unless its group is a large one."""
         self._waits = 0
         """How often it waits twice as long while it is late; one less after each session in which it was well."""
         self._most: int | None = None
@@ -72,14 +73,14 @@ class Appetite:
         self._new = True
         """It has not been hurried yet."""
 
-    def left(self, now: int, share: int, seats: int, *, late: bool, members: int = 0) -> int:
+    def left(self, now: int, share: int, seats: int, *, late: bool, members: int) -> int:
         """How many more it may claim now, or hand over. `share`: seats, of so many, that each would hold if all that are in the
         group lived; `late`: whether its own records, or its trips, have been; `members`: how many are in the group."""
         crowd = members > EAGER
-        self._least = WHOLE - 1 if crowd else 0
+        self._least = WHOLE if crowd else 0
         self._window = max(self._session, members * APART_MS * MS if crowd else 0)
         if not self._begun:
-            self._begun, self._doublings = True, WHOLE if crowd else 0
+            self._begun, self._doublings = True, self._least
         if late:
             self._slow_down(now, share)
         elif self._doublings is None:
@@ -93,20 +94,21 @@ class Appetite:
         return max(0, max(1, part) - self._taken)
 
     def _slow_down(self, now: int, share: int) -> None:
+        little = max(0, self._least - 1)
         if not self._hurried:
             before = (8 * share).bit_length() if self._doublings is None else self._doublings
-            self._most = max(self._least, min(before - 1, WHOLE))
+            self._most = max(little, min(before - 1, WHOLE))
             self._hurried, self._new = True, False
             self._waits = max(1, self._waits)
-            self._begin(self._most if self._least else 0, now)
+            self._begin(min(self._most, self._least), now)
         elif now >= self._since + (self._window << self._waits):
             self._waits = min(self._waits + 1, MOST_WAITS)
-            self._begin(self._least, now)
+            self._begin(little, now)
 
     def _speed_up(self, now: int) -> None:
         trip = self._pace.trip
         quick = trip is not None and QUICK * trip <= self._session
-        doublings = max(WHOLE if self._least else 0, (self._doublings or 0) + quick)
+        doublings = max(self._least, (self._doublings or 0) + quick)
         if self._most is not None and doublings > self._most:
             doublings, self._good = self._most, self._good + 1
             if self._good >= GOOD:

@@ -113,12 +113,14 @@ class Population(OfRecords):
         """For how long one that lives must have been silent to be forgotten by that member now, as others have come back: twice
         as long as the longest of them was, as that member may have seen it, which looks a session apart at the most."""
         user = self.ground.by_id(by)
+        if user is None:
+            return 0
         slack = 2 * self.longest * MS + 4 * self.stage.trip
         recent = landed.at - HEEDED * min(self.stage.plan.sessions) * MS // 2
         silences = [
             silence
             for at, silence in self.ended
-            if at > recent and user is not None and self.stage.able(user, landed.at - at + silence + slack)
+            if at > recent and self.stage.able(user, landed.at - at + silence + slack)
         ]
         return 2 * (max(silences) - slack) if silences else 0
 
@@ -140,9 +142,10 @@ class Population(OfRecords):
             return
         over: list[int] = []
         """For how long each of the silent should have been forgotten."""
+        waited_for = self._waited_for(now)
         for id, member in world.members.items():
             silence = now - self.last.get(id, (0, now))[1]
-            late = self._late(member, len(world.members)) + self._waited_for(now)
+            late = self._late(member, len(world.members)) + waited_for
             if silence > late and not world.held[id] and self._well(late):
                 over.append(silence - late)
         # One is forgotten with each record of the member that does it: a member that died beside many others waits for its
