@@ -96,6 +96,18 @@ def test_r18_a_group_that_comes_together_is_shared_out_once(members: int) -> Non
     assert machine.counted["Transfer"] <= 600 // 10
 
 
+def test_r18_a_member_that_is_handed_its_first_seat_is_not_late_for_that() -> None:
+    """Until then it has written as seldom as standbys do."""
+    machine, late = Machine(MEMBERS, 60, stamped=True), set[str]()
+    while machine.now < 5_000 * MS:
+        machine.run(0.01)
+        for core in (member.core for member in machine.members if member.core.stage is Stage.LIVE):
+            if machine.now < core.watches.late_until(core.reader.world, machine.now):
+                late.add(core.me)
+    assert machine.counted["Transfer"] > 0
+    assert late == set()
+
+
 def starts_on_a_busy_machine() -> Machine:
     machine = Machine(100, 1000, seed=1)
     machine.slower(2)
