@@ -164,8 +164,9 @@ def _tears_its_neighbour() -> list[Patch]:
     """No newline stands before a frame."""
 
     def bare(self: Frame) -> bytes:
-        kind, place, number, wall, at, clock, body = self
-        checked = b"%b %d %d %d %d %d %b %b" % (kind, len(body), place, number, wall, at, clock, body)
+        kind, body = self.kind, self.body
+        what = kind, len(body), self.place, self.number, self.wall_us, self.stopwatch_ns, self.clock, body
+        checked = b"%b %d %d %d %d %d %b %b" % what
         return b"%08x %b\n" % (crc32(checked), checked)
 
     return [(Frame, "encoded", bare)]

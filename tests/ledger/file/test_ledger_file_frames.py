@@ -12,6 +12,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pares.ledger.base import Entry
+from pares.ledger.file import fresh as newest
 from pares.ledger.file import segment as segments
 from pares.ledger.file.frame import BATCH, RECORD, SEAL, frame, parsed, unescaped
 from pares.ledger.file.segment import Segment, name_of
@@ -68,7 +70,7 @@ ACTIONS = st.lists(
 
 @contextmanager
 def keeping(apart: int, fresh: int) -> Iterator[None]:
-    with patch.object(segments, "_APART", apart), patch.object(segments, "_FRESH", fresh):
+    with patch.object(segments, "_APART", apart), patch.object(newest, "_MOST", fresh):
         yield
 
 
@@ -120,15 +122,13 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
             assert (reader.count, reader.next) == (len(expected), 100 + len(expected) if sealed else None)
             read: list[bytes] = []
             while len(read) < reader.count:
-                read += [entry.payload for entry in reader.read(len(read), 3, b"c")[0]]
+                read += [entry.payload for entry in reader.read(len(read), 3)[0]]
             assert read == expected
         # Any beginning of the file holds a beginning of the records.
         os.truncate(path, min(cut, path.stat().st_size))
         short = Segment(folder, name, os.O_RDONLY)
         short.scan(path.stat().st_size)
-        assert [entry.payload for entry in (short.read(0, 10_000, b"c")[0] if short.count else [])] == expected[
-            : short.count
-        ]
+        assert [entry.payload for entry in (short.read(0, 10_000)[0] if short.count else [])] == expected[: short.count]
         for reader in (short, early, late, *writers):
             reader.rest()
 
@@ -141,5 +141,35 @@ def test_a_writer_that_had_read_something_else_breaks_the_segment(tmp_path: Path
     segment = Segment(str(tmp_path), name, os.O_RDONLY)
     segment.scan(path.stat().st_size)
     assert "had read 2 records" in segment.broken
-    assert [entry.payload for entry in segment.read(0, 10, b"c")[0]] == [b"first"]
+    assert [entry.payload for entry in segment.read(0, 10)[0]] == [b"first"]
     segment.rest()
+
+
+@given(
+    st.lists(st.binary(max_size=30), min_size=1, max_size=12),
+    st.integers(0, 11),
+    st.integers(1, 12),
+    st.integers(1, 200),
+)
+def test_what_is_by_heart_is_read_as_from_the_file(payloads: list[bytes], number: int, most: int, size: int) -> None:
+    """Entries, stamps, and where a read ends, whichever way it goes."""
+    number %= len(payloads)
+    read: list[tuple[list[Entry], list[int | None]]] = []
+    for kept in (1 << 16, 0):
+        with tempfile.TemporaryDirectory() as folder, keeping(1, kept):
+            name = name_of(100, "abcdabcd")
+            path, known, clocks = Path(folder) / name, (0, 0), (b"ours", b"theirs")
+            with path.open("wb") as file:
+                for at, payload in enumerate(payloads):
+                    data = frame(
+                        RECORD, [payload], known, 5000 + at, 7 + at, clocks[at % 3 // 2], at % 2 == 0
+                    ).encoded()
+                    known = known[0] + file.write(data), known[1] + 1
+            segment = Segment(folder, name, os.O_RDONLY, b"ours")
+            segment.scan(path.stat().st_size)
+            read.append(segment.read(number, most, size))
+            segment.rest()
+    assert read[0] == read[1]
+    entries, stamps = read[0]
+    assert [entry.payload for entry in entries] == payloads[number : number + len(entries)]
+    assert stamps == [7 + entry.offset - 100 if (entry.offset - 100) % 3 < 2 else None for entry in entries]

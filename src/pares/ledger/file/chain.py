@@ -100,7 +100,7 @@ class Chain:
 
     def _go_to(self, base: int) -> None:
         """The segment with this base is the last one from now on."""
-        segment = Segment(self.names.folder, self.names.segments[base], self._flags)
+        segment = Segment(self.names.folder, self.names.segments[base], self._flags, self.clock)
         if self.tail is not None:
             self._keep(self.tail)
         self.tail, self.settled = segment, False
@@ -166,7 +166,7 @@ class Chain:
                     if offset < segment.base or segment is not tail:
                         segment = self._find(offset)
                     if offset < segment.end:
-                        return segment.read(offset - segment.base, most, self.clock, size)
+                        return segment.read(offset - segment.base, most, size)
                     behind = self.names.behind(segment.base)
                     if behind is None:
                         return [], []
@@ -219,7 +219,7 @@ class Chain:
             return self.tail
         segment = self._older.pop(base, None)
         if segment is None:
-            segment = Segment(self.names.folder, self.names.segments[base], os.O_RDONLY)
+            segment = Segment(self.names.folder, self.names.segments[base], os.O_RDONLY, self.clock)
             segment.scan(os.fstat(segment.descriptor()).st_size)
             behind = self.names.behind(base)
             if behind is not None and behind != segment.leads_to:

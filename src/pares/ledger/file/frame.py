@@ -23,8 +23,10 @@ that writer had read it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+from msgspec import Struct
 
 from pares.ledger.local.stamp import same
 
@@ -35,7 +37,7 @@ _CHECKED: Final = 9
 """Where what the checksum covers begins."""
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True, gc=False):
     """One line that has passed its check."""
 
     kind: bytes
@@ -83,8 +85,9 @@ class Frame(NamedTuple):
 
     def encoded(self) -> bytes:
         """The bytes of the line, newlines included."""
-        kind, place, number, wall, at, clock, body = self
-        checked = b"%b %d %d %d %d %d %b %b" % (kind, len(body), place, number, wall, at, clock, body)
+        kind, body = self.kind, self.body
+        what = kind, len(body), self.place, self.number, self.wall_us, self.stopwatch_ns, self.clock, body
+        checked = b"%b %d %d %d %d %d %b %b" % what
         return b"\n%08x %b\n" % (crc32(checked), checked)
 
 

@@ -11,14 +11,14 @@ import os
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
 from pares.ledger.file.frame import BATCH, HEADING, RECORD, SEAL, Frame, parsed
+from pares.ledger.file.fresh import Fresh
+from pares.ledger.local.stamp import NO_CLOCK
 
 JUMP: Final = 1 << 32
 """Offsets left out where it can't be known how many were given out: more than one segment ever holds."""
@@ -27,8 +27,6 @@ BROKEN: Final = b"broken"
 """A seal says so, and how many records had counted, if its writer found the segment altered behind them."""
 _SEAL: Final = re.compile(rb"(?:broken (?P<had>\d{1,12})|\w+)(?: (?P<jump>\d{1,12}))?")
 _CHUNK: Final = 1 << 20
-_FRESH: Final = 1 << 16
-"""Bytes of bodies that a segment keeps for readers that keep up."""
 _APART: Final = 1 << 14
 """Bytes between the places that a segment knows by heart. From one on it reads again up to the next."""
 _NAME: Final = re.compile(r"(\d{20})-([0-9a-f]{8})\.log")
@@ -40,8 +38,6 @@ class Altered(Exception):
 
 Line = tuple[int, int, Frame]
 """A frame with records: where it stands, how many records stand before it, and itself."""
-_place: Final = itemgetter(0)
-_first: Final = itemgetter(1)
 
 
 def name_of(base: int, boot: str) -> str:
@@ -57,9 +53,10 @@ def base_of(name: str) -> tuple[int, str] | None:
 class Segment:
     """Reads one file, from where it stopped before. Not for several threads at once.
 
-    `flags`: how it is opened, `os.O_RDONLY` for those that only look. Raises `OSError`."""
+    `flags`: how it is opened, `os.O_RDONLY` for those that only look. `clock`: the name of the stopwatch whose stamps are told.
+    Raises `OSError`."""
 
-    def __init__(self, folder: str, name: str, flags: int) -> None:
+    def __init__(self, folder: str, name: str, flags: int, clock: bytes = NO_CLOCK) -> None:
         named = base_of(name)
         assert named is not None
         self.base, self.boot = named
@@ -81,9 +78,8 @@ class Segment:
         self._places, self._firsts = array("Q"), array("Q")
         """Of a frame with records in so many bytes: where it stands, and how many records stand before it."""
         self._last, self._last_at = b"", 0
-        self._fresh: list[Line] = []
-        """The newest frames with records: what readers that keep up read is parsed once."""
-        self._fresh_bytes = 0
+        self._clock = clock
+        self._fresh = Fresh(self.base, clock)
         self._descriptor = os.open(self.path, self._flags)
         found = os.fstat(self._descriptor)
         self.inode = (found.st_dev, found.st_ino)
@@ -191,12 +187,7 @@ class Segment:
         if not self._places or at - self._places[-1] >= _APART:
             self._places.append(at)
             self._firsts.append(self.count)
-        self._fresh_bytes += len(frame.body)
-        if self._fresh_bytes > _FRESH:
-            self._fresh.clear()
-            self._fresh_bytes = len(frame.body)
-        self._fresh.append((at, self.count, frame))
-        self.count += frame.records()
+        self.count += self._fresh.add(frame, at, self.count)
 
     def took(self, frame: Frame, data: bytes) -> int:
         """Note a frame of this process' own, as it stands right behind what was read. The number of its first record."""
@@ -210,22 +201,22 @@ class Segment:
 
     def number_at(self, at: int) -> int | None:
         """The number of the first record of the line at this place; None if no line there counts. Raises `Altered`."""
-        if self._fresh and at >= self._fresh[0][0]:
-            place, first, _ = self._fresh[bisect_right(self._fresh, at, key=_place) - 1]
-            return first if place == at else None
+        kept, number = self._fresh.number_at(at)
+        if kept:
+            return number
         index = bisect_right(self._places, at) - 1
         return None if index < 0 else next((first for place, first, _ in self._again(index) if place == at), None)
 
-    def read(
-        self, number: int, most: int, clock: bytes, size: int = MAX_READ_BYTES
-    ) -> tuple[list[Entry], list[int | None]]:
+    def read(self, number: int, most: int, size: int = MAX_READ_BYTES) -> tuple[list[Entry], list[int | None]]:
         """Records from that number on, at most so many and at most `size` bytes, but at least one; and of each when its append
-        began by the stopwatch of this name, None if its writer had another. `number` < `count`."""
+        began by the stopwatch whose stamps are told, None if its writer had another. `number` < `count`. Raises `Altered`."""
+        if self._fresh.has(number):
+            return self._fresh.read(number, most, size)
         found: list[Entry] = []
         stamps: list[int | None] = []
         total = 0
-        for _, first, frame in self._from(number):
-            stamp, wall_ms = frame.stamp(clock), frame.wall_us // 1000
+        for _, first, frame in self._again(bisect_right(self._firsts, number) - 1):
+            stamp, wall_ms = frame.stamp(self._clock), frame.wall_us // 1000
             for at, payload in enumerate(frame.payloads(), first):
                 if at >= number:
                     total += len(payload)
@@ -237,16 +228,7 @@ class Segment:
 
     def known(self, number: int) -> bytes | None:
         """The payload of that record, if it is one of the newest. `number` < `count`."""
-        if not self._fresh or number < self._fresh[0][1]:
-            return None
-        _, first, frame = self._fresh[bisect_right(self._fresh, number, key=_first) - 1]
-        return frame.payloads()[number - first]
-
-    def _from(self, number: int) -> Iterable[Line]:
-        """The frame with that record, and those behind it; maybe some before it, too."""
-        if self._fresh and number >= self._fresh[0][1]:
-            return islice(self._fresh, bisect_right(self._fresh, number, key=_first) - 1, None)
-        return self._again(bisect_right(self._firsts, number) - 1)
+        return self._fresh.payload(number) if self._fresh.has(number) else None
 
     def _again(self, index: int) -> Iterator[Line]:
         """The frames from the known place of this index on, as they stand in the file. Raises `Altered`."""

@@ -1,0 +1,94 @@
+"""The newest records of a segment, for readers that keep up.
+
+Such a reader asks for what was read of the file a moment ago; so each record is made into what readers get when its line is
+read, once, and reading it is a slice of a list. [of a hundred members each reads what all of them beat: a second walk over the
+lines costs as much as the first]
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from pares.ledger.base import Entry
+from pares.ledger.file.frame import RECORD, Frame
+from pares.ledger.local.stamp import NO_CLOCK
+
+_MOST: Final = 1 << 16
+"""Bytes of bodies that are kept."""
+_made: Final[Callable[[type[Entry], tuple[int, int, bytes]], Entry]] = cast(Any, tuple).__new__
+"""Makes an entry in half the time that its class takes."""
+
+
+class Fresh:
+    """Those that were read last. `base`: the offset of the segment's first record; `clock`: the name of the stopwatch whose
+    stamps are told."""
+
+    def __init__(self, base: int, clock: bytes) -> None:
+        self._base = base
+        self._clock = None if clock == NO_CLOCK else clock
+        self._first = 0
+        """The number of the oldest one."""
+        self._bytes = 0
+        self._places: list[int] = []
+        """Of each record, where its line stands."""
+        self._entries: list[Entry] = []
+        self._stamps: list[int | None] = []
+
+    def add(self, frame: Frame, at: int, number: int) -> int:
+        """Take in the records of the line at this place, the first of which has this number. Returns how many they are."""
+        body = frame.body
+        self._bytes += len(body)
+        if self._bytes > _MOST:
+            self._places, self._entries, self._stamps = [], [], []
+            self._first, self._bytes = number, len(body)
+        stamp = frame.stopwatch_ns if frame.clock == self._clock else None
+        offset, wall_ms = self._base + number, frame.wall_us // 1000
+        if frame.kind == RECORD:  # a beat: nearly all are
+            self._places.append(at)
+            self._entries.append(_made(Entry, (offset, wall_ms, body)))
+            self._stamps.append(stamp)
+            return 1
+        payloads = frame.payloads()
+        self._places += [at] * len(payloads)
+        self._entries += [Entry(place, wall_ms, payload) for place, payload in enumerate(payloads, offset)]
+        self._stamps += [stamp] * len(payloads)
+        return len(payloads)
+
+    def has(self, number: int) -> bool:
+        """Whether the record with this number is kept, or is still to come."""
+        return number >= self._first and bool(self._entries)
+
+    def number_at(self, at: int) -> tuple[bool, int | None]:
+        """Whether a line at this place would be kept; and the number of its first record, None if no line with records is
+        there."""
+        places = self._places
+        if not places or at < places[0]:
+            return False, None
+        index = bisect_left(places, at)
+        return True, self._first + index if index < len(places) and places[index] == at else None
+
+    def payload(self, number: int) -> bytes:
+        """Of the record with this number, which is kept."""
+        return self._entries[number - self._first].payload
+
+    def read(self, number: int, most: int, size: int) -> tuple[list[Entry], list[int | None]]:
+        """See `Segment.read`. The record with this number is kept."""
+        begin = number - self._first
+        end = begin + most
+        entries = self._entries[begin:end]
+        if self._bytes > size:
+            end = begin + _within(entries, size)
+            entries = self._entries[begin:end]
+        return entries, self._stamps[begin:end]
+
+
+def _within(entries: list[Entry], size: int) -> int:
+    """How many of these have so many bytes together at most; one at least."""
+    total = 0
+    for count, entry in enumerate(entries):
+        total += len(entry.payload)
+        if total > size and count:
+            return count
+    return len(entries)
