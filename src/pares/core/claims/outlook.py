@@ -11,7 +11,7 @@ from typing import Final
 from pares.core.claims.chores.duties import EAGER
 from pares.core.claims.fitness.appetite import Appetite
 from pares.core.claims.fitness.forming import Forming, is_large
-from pares.core.claims.fitness.pace import Pace
+from pares.core.claims.fitness.pace import NEVER, Pace
 from pares.core.claims.moves import Take
 from pares.core.claims.placing.placement import place
 from pares.core.claims.placing.targets import Target, Targets
@@ -85,7 +85,7 @@ class Outlook:
             self.alive = alive
             crew = (id for id in alive if not world.members[id].administrator and id not in world.unready)
             self.crew = sorted(crew)
-        if self._watches.next_overdue and len(alive) <= EAGER:
+        if self._watches.next_overdue < NEVER and len(alive) <= EAGER:
             # In a larger group it is seen at this member's next look, half of its session from the last at most (R21).
             # [on a machine that is busy each of a hundred is late now and then, and wakes all others]
             self.wakes.append(self._watches.next_overdue)

@@ -32,30 +32,45 @@ Made: TypeAlias = tuple[int, int | None]
 class Watched:
     """One other member: its last counted record, when this member had it, and when it was written, if that is known."""
 
-    __slots__ = ("at", "back_at", "dated", "had_at", "late_at", "offset", "stamp", "was_overdue", "words")
+    __slots__ = (
+        *("at", "back_at", "challenge", "dated", "due_ms", "had_at", "late_at", "offset"),
+        *("overdue", "shared", "silent_at", "was_overdue", "watched", "words"),
+    )
 
-    def __init__(self, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
+    def __init__(self, member: MemberState, drift: float, now: int, stamp: int | None, came: int | None) -> None:
+        self.due_ms = -1
+        self.waits(member, drift)
         self.heard(member, now, stamp, came)
         self.back_at = now
         """When it was first read of, or came back after having been overdue."""
         self.was_overdue = False
+        self.watched = False
+        """It held seats, and was not silent, when that was looked at last."""
         self.words = 1
-        """How often something new of it was read since it was first read of, or since it was overdue. With the second word
-        it is
-        known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The first may be old: a
-        join, what stood in the log before, or an append of long ago that has landed only now."""
+        """How often something new of it was read since it was first read of, or since it was overdue; 2 stands for more. With
+        the second word it is known to live, and to read: it says so only after a round trip of its own (`records.AT_ONCE`). The
+        first may be old: a join, what stood in the log before, or an append of long ago that has landed only now."""
+
+    def waits(self, member: MemberState, drift: float) -> None:
+        """How long it is out-waited, by one who allows for such a drift: from its last record's stamp on, or else from having
+        that (`lease`). What these follow from no record of a member changes."""
+        self.shared = shared_ns(member.session_ms, member.drift)
+        self.challenge = challenge_ns(member.session_ms, member.drift, drift)
 
     def heard(self, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
         """It has a new last record. A time of the future is no reading of this stopwatch, whatever the ledger says."""
-        self.offset, came = member.offset, _past(came, now)
-        self.had_at = now if came is None else came
+        self.offset = member.offset
+        noted = came is not None and came <= now
+        self.had_at = came if came is not None and noted else now
         """When it had come to this process, or else was read."""
-        self.stamp = _past(stamp, now)
-        self.at = self.had_at if self.stamp is None else self.stamp
-        """When it was written, or else had."""
-        self.dated = self.stamp is not None or came is not None
-        """Whether that does not depend on how soon it was read."""
-        self.late_at = self.at + overdue_ms(member.due_ms, member.session_ms) * MS
+        if stamp is None or stamp > now:
+            self.at, self.dated, self.silent_at = self.had_at, noted, self.had_at + self.challenge
+        else:
+            self.at, self.dated, self.silent_at = stamp, True, stamp + self.shared
+        """When it was written, or else had; whether that does not depend on how soon it was read; and when it is out-waited."""
+        if self.due_ms != member.due_ms:
+            self.due_ms, self.overdue = member.due_ms, overdue_ms(member.due_ms, member.session_ms) * MS
+        self.late_at = self.at + self.overdue
         """When it is overdue, if nothing more is read of it."""
 
 
@@ -77,7 +92,7 @@ class Stopwatches:
         self.looked_at = 0
         """When the last fetch began that found nothing more: all that stood in the log by then is known."""
         self.next_silent = NEVER
-        """When the silence of some holder runs out next, if nothing of it is read before."""
+        """When the silence of some holder runs out next, if nothing of it is read before; or earlier."""
         self.look_every = 0
         """How far apart looks at the log may be, for there are holders whose silence counts from looks; 0: there are none."""
         self._alive: frozenset[str] = frozenset()
@@ -98,8 +113,8 @@ class Stopwatches:
         """Of members that were asked for: when the one was heard of that was heard of longest ago, and who they are."""
         self._comebacks = Comebacks()
         self._late_until = 0
-        self.next_overdue = 0
-        """When somebody will be overdue next, if nothing is read of it before."""
+        self.next_overdue = NEVER
+        """When somebody will be overdue next, if nothing is read of it before; or earlier."""
         self.next_settled = 0
         """When the rank of somebody will count that does not yet."""
 
@@ -122,11 +137,18 @@ class Stopwatches:
             or len(world.members) <= EAGER
             or any(type(change) is not DidChanged for change in changes)
         ):
-            self._of, self._stale, self._stale_silence = world, True, True
+            self._stale = self._stale_silence = True
+        if world is not self._of:
+            self._of = world
+            for id in members.keys() & world.members.keys():
+                members[id].waits(world.members[id], self._drift)
+        # What is read makes both later as a rule. [each look finds them out anew, and looks at all members for it]
+        next_overdue = next_silent = NEVER
         for id, member in world.members.items():
             seen = members.get(id)
             if seen is None:
-                seen = members[id] = Watched(member, now, stamps.get(member.offset), arrivals.get(member.offset))
+                times = stamps.get(member.offset), arrivals.get(member.offset)
+                seen = members[id] = Watched(member, self._drift, now, *times)
                 if not past and member.offset != member.joined:
                     seen.words = 2
                 self._stale = self._stale_silence = True
@@ -136,7 +158,7 @@ class Stopwatches:
                 if self.looked_at >= seen.late_at and not past:
                     self._comebacks.note(self.looked_at - seen.had_at, now, member.session_ms)
                 seen.heard(member, now, stamps.get(member.offset), arrivals.get(member.offset))
-                if not past:
+                if seen.words < 2 and not past:
                     seen.words += 1
                     self._turns += seen.words == 2
                 if seen.was_overdue:
@@ -145,8 +167,11 @@ class Stopwatches:
                     self.returns += 1
                 if member.due_ms <= AT_ONCE or dated != seen.dated:
                     self._stale = self._stale_silence = True
-                elif self.next_overdue:
-                    self.next_overdue = min(self.next_overdue, seen.late_at)
+            if not seen.was_overdue and seen.late_at < next_overdue:
+                next_overdue = seen.late_at
+            if seen.watched and seen.silent_at < next_silent:
+                next_silent = seen.silent_at
+        self.next_overdue, self.next_silent = next_overdue, next_silent
         for change in changes:
             if type(change) is MemberJoined:
                 self._doubt_namesakes(world, change)
@@ -183,25 +208,24 @@ class Stopwatches:
 
         Safety never depends on this; a member wrongly left out is left out of placement for a while.
         """
-        if not self._stale and (now < self.next_overdue or not self.next_overdue):
+        if not self._stale and now < self.next_overdue:
             return self._alive
         found: list[str] = []
-        self.next_overdue, self._stale = 0, False
+        members, self.next_overdue = self._members, NEVER
         for id, member in world.members.items():
-            seen = self._members.get(id)
+            seen = members.get(id)
             if id == self.me or seen is None:
                 found.append(id)
-                continue
-            late = seen.late_at
-            if now >= late and not seen.was_overdue:
-                seen.words = 0
-                self._turns += 1
-            if now < late and not seen.was_overdue and member.due_ms > AT_ONCE:
+            elif now < seen.late_at and not seen.was_overdue and member.due_ms > AT_ONCE:
                 found.append(id)
-                self.next_overdue = min(self.next_overdue or late, late)
+                if seen.late_at < self.next_overdue:
+                    self.next_overdue = seen.late_at
             else:
+                if now >= seen.late_at and not seen.was_overdue:
+                    seen.words = 0
+                    self._turns += 1
                 seen.was_overdue = True
-        self._alive = frozenset(found)
+        self._alive, self._stale = frozenset(found), False
         return self._alive
 
     def late_until(self, world: World, now: int) -> int:
@@ -257,7 +281,7 @@ class Stopwatches:
     def silent_at(self, member: MemberState) -> int:
         """From when on its seats may be claimed, as far as its last record is concerned (R3, R21)."""
         seen = self._members.get(member.id)
-        return self._out_waited(member, 0, None) if seen is None else self._out_waited(member, seen.had_at, seen.stamp)
+        return challenge_ns(member.session_ms, member.drift, self._drift) if seen is None else seen.silent_at
 
     def claimable_at(self, seat: Seat, holder: MemberState) -> int:
         """From when on this seat may be claimed: when the holder's last record is out-waited, and the record that made it the
@@ -297,12 +321,12 @@ class Stopwatches:
         """Holders that have been silent for their session: a member that would say that the seats are theirs names the
         dead. They count as overdue until something new of them is read, whatever they had said about their next record."""
         until = self.seen_until(now)
-        # Found out early, by more than from one beat to the next, at a look that is made anyhow: what was read since mostly
-        # makes it later.
-        if not self._stale_silence and until < self.next_silent - world.members[self.me].session_ms * MS * 3 // 8:
+        if not self._stale_silence and until < self.next_silent:
             return self._silent
         found: list[str] = []
         self.next_silent, self.look_every, self._stale_silence = NEVER, 0, False
+        for seen in self._members.values():
+            seen.watched = False
         for id, seats in world.held.items():
             if not seats or id == self.me:
                 continue
@@ -315,6 +339,8 @@ class Stopwatches:
                 at = min(self.claimable_at(seat, holder) for seat in seats)
             if until < at:
                 self.next_silent = min(self.next_silent, at)
+                if seen is not None:
+                    seen.watched = True
                 continue
             found.append(id)
             if seen is not None:

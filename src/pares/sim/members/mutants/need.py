@@ -60,10 +60,16 @@ def _arrival_for_a_stamp() -> list[Patch]:
     """What has come is out-waited for a lease alone."""
     out_waited = Stopwatches._out_waited  # pyright: ignore[reportPrivateUsage]
 
+    heard = Watched.heard
+
     def shorter(self: Stopwatches, holder: MemberState, had_at: int, stamp: int | None) -> int:
         return out_waited(self, holder, had_at, had_at if stamp is None else stamp)
 
-    return [(Stopwatches, "_out_waited", shorter)]
+    def like_a_stamp(self: Watched, member: MemberState, now: int, stamp: int | None, came: int | None) -> None:
+        heard(self, member, now, stamp, came)
+        self.silent_at = self.at + self.shared
+
+    return [(Stopwatches, "_out_waited", shorter), (Watched, "heard", like_a_stamp)]
 
 
 def _arrivals_unread() -> list[Patch]:
