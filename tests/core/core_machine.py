@@ -132,9 +132,9 @@ class Runner:
             until = machine.now + (0 if soon else session // 4 if self.core.outbox.quiet else 10 * MS)
             yield "wait", max(min(until, self.wake or until), machine.now + MS // 2)
             yield "work", ROUND
-            rang, self.rings = self.rings, False
+            self.rings = False
             yield from self._serve()
-            if rang or soon or not self._reads_later():
+            if soon or not self._reads_later():
                 yield from self._read()
             for _ in range(100):
                 self.wake = 0

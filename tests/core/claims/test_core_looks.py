@@ -165,6 +165,50 @@ def test_r21_a_beat_goes_before_a_look_only_if_nothing_is_the_matter() -> None:
     assert not living.beats_only(at), "its last record may not stand"
 
 
+def test_r21_a_late_beat_goes_before_any_look_and_a_look_between_two_beats() -> None:
+    looks, quarter = Looks(1000), SESSION // 4
+    now = 100 * SESSION
+    assert not looks.lets_beat(now, 1, now - quarter, late=True), "it has not looked yet"
+    looks.looked(now, 1, [], late=False)
+    now += quarter + SESSION // 16
+    assert looks.lets_beat(now, 1, now - quarter, late=False), "nothing is the matter"
+    assert not looks.lets_beat(now, 2, now - 2 * quarter, late=False), "the world has changed, and the beat is in time"
+    assert looks.lets_beat(now, 2, now - 2 * quarter, late=True)
+    said = now
+    now += quarter + SESSION // 16
+    assert not looks.lets_beat(now, 2, said, late=True), "that would be the second one in a row"
+    looks.looked(now, 2, [], late=False)
+    assert looks.lets_beat(now + 2 * quarter - 1, 2, said, late=True)
+    assert not looks.lets_beat(now + 2 * quarter, 2, said, late=True), "half a session without a look"
+    looks.looked(now, 2, [], late=True)
+    assert looks.lets_beat(now + SESSION - 1, 2, said, late=True), "one that is late looks once a session"
+    assert not looks.lets_beat(now + SESSION, 2, said, late=True)
+
+
+@pytest.mark.parametrize("trip_ms", [100, 300, 600])
+@pytest.mark.parametrize("busy", [False, True])
+def test_r21_a_member_looks_though_each_beat_is_due_before_the_last_has_come_back(
+    monkeypatch: pytest.MonkeyPatch, trip_ms: int, busy: bool
+) -> None:
+    """`busy`: there is a reason to look all the time."""
+    machine = Machine(EAGER + 4, 60, shared=True)
+    machine.run(6)
+    for member in machine.members:
+        member.trip = lambda: trip_ms * MS
+    plain, when = Looks.looked, dict[int, list[int]]()
+
+    def looked(self: Looks, now: int, shape: int, named: Any, *, late: bool) -> None:
+        when.setdefault(id(self), []).append(now)
+        plain(self, now, shape, [now] if busy else named, late=late)
+
+    monkeypatch.setattr(Looks, "looked", looked)
+    machine.run(10)
+    assert len(when) == EAGER + 4
+    longest = max(later - sooner for times in when.values() for sooner, later in pairwise(times))
+    assert longest <= SESSION + 3 * trip_ms * MS
+    assert all(machine.now - times[-1] <= SESSION + 3 * trip_ms * MS for times in when.values())
+
+
 def test_r21_what_a_user_asks_for_waits_for_no_look() -> None:
     machine = Machine(EAGER + 4, 60)
     machine.run(5)

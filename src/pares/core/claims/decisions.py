@@ -82,6 +82,8 @@ class Moves(Outlook):
         most = self._left(world, now)
         if most >= len(world.seats):
             return most
+        if not (self._free or self._silent or self._spare):
+            return max(1, most)  # of nothing: no time is named. [each of them wakes once a session for ever]
         more_at = max(now + 1, self._appetite.more_at)
         if most == 0:
             self.wakes.append(more_at)

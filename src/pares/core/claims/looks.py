@@ -12,7 +12,8 @@ act at once, looks are what keeps the machine busy. So in a group of more than `
 
 Beats and news are written in between, when they are due. A beat goes before the look that comes with it: it is read back with
 all that stands before it, and the look knows that. So a member at rest reads once a beat, looks then, and wakes for nothing
-else. [it wakes for a beat, for a look, and to read, each at another time] In a smaller group each tick is a look.
+else. [it wakes for a beat, for a look, and to read, each at another time] A beat that is late goes before any look. In a
+smaller group each tick is a look.
 """
 
 from __future__ import annotations
@@ -52,6 +53,17 @@ class Looks:
     def has_reason(self, now: int, shape: int) -> bool:
         """Whether a look is due that a beat does not go before."""
         return self._last is None or any(now >= at for at in self.wakes(shape))
+
+    def lets_beat(self, now: int, shape: int, said_at: int, *, late: bool) -> bool:
+        """Whether a look lets a beat that is due go first. `said_at`: when this member wrote last; `late`: the beat is late,
+        and goes before any look, but one look goes between two beats. [where each takes longer than it is to the next, this
+        member never looks]"""
+        if self._last is None:
+            return False
+        last = self._last[0]
+        if self.has_reason(now, shape):
+            return late and last >= said_at
+        return now < last + (self._session if self.late else self._session // 2)
 
     def wakes(self, shape: int) -> list[int]:
         """When there is reason for the next one, if there is any."""

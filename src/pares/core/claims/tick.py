@@ -38,6 +38,9 @@ from pares.core.wire.records import AT_ONCE, Seat
 TELL_MS: Final = 5
 """How long the news of a planned end waits for its barrier: one that returns at once lets it go in one append with the release
 or transfer. [each handover waits for an append that nobody needs]"""
+LATE: Final = 32
+"""Parts of a session in which a beat goes along with a look that has a reason: later than that it goes first. [where each round
+takes long, most of a lease is over by the time that all has been read, looked at, and written]"""
 MARKS: Final = 50
 """Marks in one record: also with the longest names they fit."""
 
@@ -197,12 +200,14 @@ class Living:
         return not outbox.quiet or self._beat_first(now) or not self.looks.due(now, world.shape, outbox.said_at)
 
     def _beat_first(self, now: int) -> bool:
-        """Whether a beat is due, and goes before a look for which there is no other reason; not after one that failed, or a
-        session without any: what has become of this member is looked at first then."""
-        outbox = self.outbox
-        due, fresh = now >= outbox.beat_at(self._due_ms()), now < outbox.last_at + self.config.session_ms * MS
-        stands = outbox.quiet and outbox.said_at == outbox.last_at
-        return due and fresh and stands and not self.looks.has_reason(now, self.reader.world.shape)
+        """Whether a beat is due, and goes before a look (`Looks.lets_beat`); not after one that failed, or a session without
+        any: what has become of this member is looked at first then."""
+        outbox, session = self.outbox, self.config.session_ms * MS
+        at = outbox.beat_at(self._due_ms())
+        if now < at or now >= outbox.last_at + session or not outbox.quiet or outbox.said_at != outbox.last_at:
+            return False
+        late = now >= at + session // LATE
+        return self.looks.lets_beat(now, self.reader.world.shape, outbox.said_at, late=late)
 
     def beats_only(self, now: int) -> bool:
         """Whether a beat is due, and is all that a member of a large group would write now, whatever stands in the log that it

@@ -41,8 +41,7 @@ class Fresh:
         body = frame.body
         self._bytes += len(body)
         if self._bytes > _MOST:
-            self._places, self._entries, self._stamps = [], [], []
-            self._first, self._bytes = number, len(body)
+            self._halve(len(body))
         stamp = frame.stopwatch_ns if frame.clock == self._clock else None
         offset, wall_ms = self._base + number, frame.wall_us // 1000
         if frame.kind == RECORD:  # a beat: nearly all are
@@ -55,6 +54,13 @@ class Fresh:
         self._entries += [Entry(place, wall_ms, payload) for place, payload in enumerate(payloads, offset)]
         self._stamps += [stamp] * len(payloads)
         return len(payloads)
+
+    def _halve(self, coming: int) -> None:
+        """Let go of the older half. [readers that keep up find nothing of what they ask for, each time all was let go]"""
+        gone = len(self._entries) // 2 if self._bytes - coming <= _MOST else len(self._entries)
+        del self._places[:gone], self._entries[:gone], self._stamps[:gone]
+        self._first += gone
+        self._bytes = coming + sum([len(entry.payload) for entry in self._entries])
 
     def has(self, number: int) -> bool:
         """Whether the record with this number is kept, or is still to come."""

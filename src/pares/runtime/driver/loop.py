@@ -173,7 +173,7 @@ class Driver:
         for event in self.binding.look(thoroughly=False):
             self._step(event)
         self._serve()
-        written_first = not (self._rang or readers) and self._may_read_later() and self._tick()
+        written_first = not readers and self._may_read_later() and self._tick()
         if not written_first:
             self._read()
         self._polling.waited(rang=self._rang, found=self._moved)
