@@ -51,7 +51,7 @@ class Looks:
         return self.has_reason(now, shape) or (now >= calm and now >= self._may())
 
     def has_reason(self, now: int, shape: int) -> bool:
-        """Whether a look is due that a beat does not go before."""
+        """Whether a look is due that no beat goes before, unless it is late."""
         return self._last is None or any(now >= at for at in self.wakes(shape))
 
     def lets_beat(self, now: int, shape: int, said_at: int, *, late: bool) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 from pares.ledger.base import Entry
 from pares.ledger.file.frame import RECORD, Frame
-from pares.ledger.local.stamp import NO_CLOCK
 
 _MOST: Final = 1 << 16
 """Bytes of bodies that are kept."""
@@ -27,7 +26,7 @@ class Fresh:
 
     def __init__(self, base: int, clock: bytes) -> None:
         self._base = base
-        self._clock = None if clock == NO_CLOCK else clock
+        self._clock = clock
         self._first = 0
         """The number of the oldest one."""
         self._bytes = 0
@@ -42,7 +41,7 @@ class Fresh:
         self._bytes += len(body)
         if self._bytes > _MOST:
             self._halve(len(body))
-        stamp = frame.stopwatch_ns if frame.clock == self._clock else None
+        stamp = frame.stamp(self._clock)
         offset, wall_ms = self._base + number, frame.wall_us // 1000
         if frame.kind == RECORD:  # a beat: nearly all are
             self._places.append(at)
@@ -66,14 +65,14 @@ class Fresh:
         """Whether the record with this number is kept, or is still to come."""
         return number >= self._first and bool(self._entries)
 
-    def number_at(self, at: int) -> tuple[bool, int | None]:
-        """Whether a line at this place would be kept; and the number of its first record, None if no line with records is
-        there."""
-        places = self._places
-        if not places or at < places[0]:
-            return False, None
-        index = bisect_left(places, at)
-        return True, self._first + index if index < len(places) and places[index] == at else None
+    def reaches(self, at: int) -> bool:
+        """Whether a line at this place, if it has records, is kept or still to come."""
+        return bool(self._places) and at >= self._places[0]
+
+    def number_at(self, at: int) -> int | None:
+        """The number of the first record of the line at this place, which is reached; None if no line with records is there."""
+        index = bisect_left(self._places, at)
+        return self._first + index if index < len(self._places) and self._places[index] == at else None
 
     def payload(self, number: int) -> bytes:
         """Of the record with this number, which is kept."""

@@ -201,9 +201,8 @@ class Segment:
 
     def number_at(self, at: int) -> int | None:
         """The number of the first record of the line at this place; None if no line there counts. Raises `Altered`."""
-        kept, number = self._fresh.number_at(at)
-        if kept:
-            return number
+        if self._fresh.reaches(at):
+            return self._fresh.number_at(at)
         index = bisect_right(self._places, at) - 1
         return None if index < 0 else next((first for place, first, _ in self._again(index) if place == at), None)
 
