@@ -46,6 +46,18 @@ def _fields(part: msgspec.Struct) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(part)
 
 
+def test_r23_a_snapshot_has_the_same_list_of_roles_read_once() -> None:
+    paper, _ = began("a~1", "b~1", roles=("A", "B"), eligible=("A", "B"))
+    text = Plain().read_all(paper.entries).world.dump()
+    a, b = World.load(text).members.values()
+    assert a.eligible == ("A", "B")
+    assert a.eligible is b.eligible
+    assert World.load(text).dump() == text
+    for bad in ('"A"', '["A",1]', "[[]]", "{}"):
+        with pytest.raises(ValueError, match="not a world"):
+            World.load(text.replace('["A","B"]', bad, 1))
+
+
 FIELDS = [
     (table, field.name)
     for table in ("members", "seats", "roles", "pauses")

@@ -69,15 +69,23 @@ ACTIONS = st.lists(
 
 
 @contextmanager
-def keeping(apart: int, fresh: int) -> Iterator[None]:
-    with patch.object(segments, "_APART", apart), patch.object(newest, "_MOST", fresh):
+def keeping(apart: int, asked: int, unread: int) -> Iterator[None]:
+    with (
+        patch.object(segments, "_APART", apart),
+        patch.object(newest, "_MOST", asked),
+        patch.object(newest, "_UNREAD", unread),
+    ):
         yield
 
 
 @settings(deadline=None)
-@given(ACTIONS, st.integers(0, 400), st.sampled_from([(1 << 14, 1 << 16), (300, 20), (1, 0)]))
+@given(
+    ACTIONS,
+    st.integers(0, 400),
+    st.sampled_from([(1 << 14, 1 << 16, 1 << 19), (300, 20, 60), (300, 0, 1 << 19), (1, 0, 0)]),
+)
 def test_all_readers_agree_whatever_was_torn_and_interleaved(
-    actions: list[tuple[str, int, bytes, int]], cut: int, kept: tuple[int, int]
+    actions: list[tuple[str, int, bytes, int]], cut: int, kept: tuple[int, int, int]
 ) -> None:
     """Three writers know more or less of the file when each writes. A seal ends it, a torn piece harms nobody. `kept`: how far
     apart the places are that a reader keeps, and how much of the newest it has by heart."""
@@ -88,6 +96,7 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
         writers = [Segment(folder, name, os.O_RDWR | os.O_APPEND) for _ in range(3)]
         early = Segment(folder, name, os.O_RDONLY)
         expected: list[bytes] = []
+        lines: list[tuple[int, int]] = []
         sealed = False
         for what, who, payload, number in actions:
             writer = writers[who]
@@ -113,6 +122,7 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
                 assert (found is None) == sealed, "a record is in unless it stands behind a seal, and its writer knows"
                 if not sealed:
                     assert found == len(expected)
+                    lines.append((begin + 1, found))
                     expected += [payload] if what == "write" else [payload, b"more"]
             sealed = sealed or what == "seal"
         late = Segment(folder, name, os.O_RDONLY)
@@ -124,6 +134,7 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
             while len(read) < reader.count:
                 read += [entry.payload for entry in reader.read(len(read), 3)[0]]
             assert read == expected
+            assert [(at, reader.number_at(at)) for at, _ in lines] == lines
         # Any beginning of the file holds a beginning of the records.
         os.truncate(path, min(cut, path.stat().st_size))
         short = Segment(folder, name, os.O_RDONLY)
@@ -156,7 +167,7 @@ def test_what_is_by_heart_is_read_as_from_the_file(payloads: list[bytes], number
     number %= len(payloads)
     read: list[tuple[list[Entry], list[int | None]]] = []
     for kept in (1 << 16, 0):
-        with tempfile.TemporaryDirectory() as folder, keeping(1, kept):
+        with tempfile.TemporaryDirectory() as folder, keeping(1, kept, kept):
             name = name_of(100, "abcdabcd")
             path, known, clocks = Path(folder) / name, (0, 0), (b"ours", b"theirs")
             with path.open("wb") as file:

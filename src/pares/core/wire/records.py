@@ -112,8 +112,8 @@ _read_names = msgspec.json.Decoder(tuple[Name, ...] | None).decode
 
 
 @lru_cache(maxsize=64)
-def _names(stated: bytes) -> tuple[str, ...] | None:
-    """The same value for the same bytes."""
+def names(stated: bytes) -> tuple[str, ...] | None:
+    """What a member is eligible for, as JSON: the same value for the same bytes. Raises `msgspec.ValidationError`."""
     try:
         return _read_names(stated)
     except msgspec.ValidationError as error:
@@ -149,7 +149,7 @@ class Join(Record, tag="join"):
         a machine that all of a large group share, reading one another's joins is most of what its start costs]"""
         stated = cast("object", self.eligible)
         if isinstance(stated, msgspec.Raw):
-            msgspec.structs.force_setattr(self, "eligible", _names(bytes(stated)))
+            msgspec.structs.force_setattr(self, "eligible", names(bytes(stated)))
 
 
 class Beat(Record, tag="beat"):

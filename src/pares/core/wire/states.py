@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, TypeAlias, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 from pares.core.wire.records import (
     MAX_SEATS,
@@ -21,6 +22,7 @@ from pares.core.wire.records import (
     Seat,
     Text,
     Weight,
+    names,
 )
 
 Run: TypeAlias = tuple[Int, Int]
@@ -37,7 +39,10 @@ class MemberState(Struct, forbid_unknown_fields=True):
     labels: dict[str, str]
     rank: Int
     weight: Weight
-    eligible: tuple[str, ...] | None
+    if TYPE_CHECKING:
+        eligible: tuple[str, ...] | None
+    else:
+        eligible: Raw  # as in a join: a snapshot states the list of hundreds for each of them
     session_ms: Annotated[int, Meta(ge=MIN_SESSION_MS, le=MAX_SESSION_MS)]
     drift: Annotated[float, Meta(ge=0, le=0.5)]
     overlap_ms: Int
@@ -51,6 +56,12 @@ class MemberState(Struct, forbid_unknown_fields=True):
     n: Int
     due_ms: Due
     count: Int
+
+    def __post_init__(self) -> None:
+        """See `Join`. [all of a large group load each snapshot: a hundred thousand names, if a hundred declare a thousand]"""
+        stated = cast("object", self.eligible)
+        if isinstance(stated, Raw):
+            force_setattr(self, "eligible", names(bytes(stated)))
 
     @property
     def administrator(self) -> bool:

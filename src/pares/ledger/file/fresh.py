@@ -15,7 +15,10 @@ from pares.ledger.base import Entry
 from pares.ledger.file.frame import RECORD, Frame
 
 _MOST: Final = 1 << 16
-"""Bytes of bodies that are kept."""
+"""Bytes of bodies that are kept of what was asked for."""
+_UNREAD: Final = 1 << 19
+"""Bytes of bodies that are kept until they are asked for. [a reader that is late finds a second of a storm when it comes, of
+which all but the end was let go before it asked: it goes over the file twice, and is later]"""
 _made: Final[Callable[[type[Entry], tuple[int, int, bytes]], Entry]] = cast(Any, tuple).__new__
 """Makes an entry in half the time that its class takes."""
 
@@ -30,6 +33,8 @@ class Fresh:
         self._first = 0
         """The number of the oldest one."""
         self._bytes = 0
+        self._asked = 0
+        """The number behind the newest one that was asked for."""
         self._places: list[int] = []
         """Of each record, where its line stands."""
         self._entries: list[Entry] = []
@@ -37,29 +42,35 @@ class Fresh:
 
     def add(self, frame: Frame, at: int, number: int) -> int:
         """Take in the records of the line at this place, the first of which has this number. Returns how many they are."""
-        body = frame.body
-        self._bytes += len(body)
         if self._bytes > _MOST:
-            self._halve(len(body))
+            self._let_go()
         stamp = frame.stamp(self._clock)
         offset, wall_ms = self._base + number, frame.wall_us // 1000
         if frame.kind == RECORD:  # a beat: nearly all are
+            body = frame.body
+            self._bytes += len(body)
             self._places.append(at)
             self._entries.append(_made(Entry, (offset, wall_ms, body)))
             self._stamps.append(stamp)
             return 1
         payloads = frame.payloads()
+        self._bytes += sum(map(len, payloads))
         self._places += [at] * len(payloads)
         self._entries += [Entry(place, wall_ms, payload) for place, payload in enumerate(payloads, offset)]
         self._stamps += [stamp] * len(payloads)
         return len(payloads)
 
-    def _halve(self, coming: int) -> None:
-        """Let go of the older half. [readers that keep up find nothing of what they ask for, each time all was let go]"""
-        gone = len(self._entries) // 2 if self._bytes - coming <= _MOST else len(self._entries)
+    def _let_go(self) -> None:
+        """Let go of the older half, up to the end of a line, if all of that was asked for, or if it is too much. [readers that
+        keep up find nothing of what they ask for, each time all was let go]"""
+        gone = (len(self._entries) + 1) // 2
+        while self._places[gone - 1 : gone] == self._places[gone : gone + 1]:
+            gone += 1
+        if self._first + gone > self._asked and self._bytes <= _UNREAD:
+            return
+        self._bytes -= sum([len(entry.payload) for entry in self._entries[:gone]])
         del self._places[:gone], self._entries[:gone], self._stamps[:gone]
         self._first += gone
-        self._bytes = coming + sum([len(entry.payload) for entry in self._entries])
 
     def has(self, number: int) -> bool:
         """Whether the record with this number is kept, or is still to come."""
@@ -86,7 +97,11 @@ class Fresh:
         if self._bytes > size:
             end = begin + _within(entries, size)
             entries = self._entries[begin:end]
-        return entries, self._stamps[begin:end]
+        stamps = self._stamps[begin:end]
+        self._asked = max(self._asked, number + len(entries))
+        if self._bytes > _MOST:
+            self._let_go()
+        return entries, stamps
 
 
 def _within(entries: list[Entry], size: int) -> int:

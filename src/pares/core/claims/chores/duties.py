@@ -25,9 +25,8 @@ another is overdue (R21)."""
 GATHER_US: Final = 100
 """Microseconds for each member alive for which a member of a larger group rests after a round, so that one round reads what
 many write at once (R21)."""
-JUDGED_US: Final = 50
-"""Twice what it takes to load a snapshot and to hash it, for each member and each seat in it, in a process that has long done
-something else."""
+JUDGED_US: Final = 100
+"""Ten times what it takes to load a snapshot and to hash it, for each member and each seat in it."""
 JUDGED_MS: Final = 150_000
 """A quarter of the time from one snapshot to the next (`snapshot_every_ns`)."""
 UNLED_US: Final = 20
