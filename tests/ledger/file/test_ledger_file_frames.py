@@ -122,7 +122,7 @@ def test_all_readers_agree_whatever_was_torn_and_interleaved(
                 assert (found is None) == sealed, "a record is in unless it stands behind a seal, and its writer knows"
                 if not sealed:
                     assert found == len(expected)
-                    lines.append((begin + 1, found))
+                    lines.append((begin + 1, len(expected)))
                     expected += [payload] if what == "write" else [payload, b"more"]
             sealed = sealed or what == "seal"
         late = Segment(folder, name, os.O_RDONLY)
