@@ -95,7 +95,7 @@ class Liveness(Promise):
         there = [user for user in self.stage.own if self.stage.able(user, self.patience)]
         live = [user for user in there if user.member.state == "live" and user.member.id in world.members]
         for user in there:
-            if user not in live and not self._kept_out():
+            if user not in live and not self.ground.kept_out(user):
                 raise self.broken(f"{user.name} never came to be in the group, though nothing hindered it")
         # Roles are declared by members in the group: where all of them still wait to begin a log without its origin (R12),
         # nobody can have done it.
@@ -112,11 +112,6 @@ class Liveness(Promise):
                 ):
                     raise self.broken(f"{held} believes in a seat that is {state.holder}'s")
         self._balanced()
-
-    def _kept_out(self) -> bool:
-        """In a log without its origin, records of strangers may be of members with the longest session there is (R12)."""
-        strangers = {"garbage", "forge", "future", "replay", "trim", "forgetful"}
-        return bool(strangers.intersection(self.stage.plan.faults))
 
     def _balanced(self) -> None:
         """Within one, where all are alike; where they are not, placement has its own tests."""
