@@ -19,6 +19,8 @@ from bench.hosts.starts import Heard
 from bench.part import play, tell
 from pares.runtime.clock import stopwatch
 
+NAMED: Final = 5_000
+"""More roles than that a join does not name: it has 64 KiB."""
 WORDS: Final[dict[type, str]] = {pares.Acquired: "lead", pares.Revoked: "handing", pares.Fenced: "lost"}
 
 
@@ -26,8 +28,11 @@ def members(url: str, session: float, roles: int, numbers: range, name: str) -> 
     """One after the other, all of them on one ledger, which is opened once."""
     ledger = pares.open(url)
     names = [f"r{number}" for number in range(roles)]
+    eligible = None if roles <= NAMED else "*"
     for number in numbers:
-        yield pares.Member(ledger, group="crowd", name=f"{name}.{number}", roles=names, session=session)
+        yield pares.Member(
+            ledger, group="crowd", name=f"{name}.{number}", roles=names, session=session, eligible=eligible
+        )
 
 
 def listen(member: pares.Member) -> None:
