@@ -210,13 +210,12 @@ class Ground(Stage):
         users = (user for user in self.own if user.running and user.member is not None)
         return next((user for user in users if user.member.id == member), None)
 
-    def kept_out(self, user: Someone) -> bool:
-        """Whether it may have to wait for longer than any session here before it is in the group: in a log without its origin,
-        records of strangers may be of members with the longest session there is, and so may those that tell nothing of their
-        senders' sessions (R12)."""
+    def keeps_out(self) -> bool:
+        """Whether members may have to wait for longer than any session here before they are in the group: in a log without its
+        origin, records of strangers may be of members with the longest session there is, and so may those that tell nothing of
+        their senders' sessions (R12)."""
         strangers = {"garbage", "forge", "future", "replay", "trim", "forgetful"}
-        joins = user.member is not None and user.member.state != "live"
-        return joins and bool(strangers.intersection(self.plan.faults))
+        return bool(strangers.intersection(self.plan.faults))
 
     def could_lead(self, role: str, index: int, well_for: int) -> list[str]:
         return [id for id, user in self._may_lead(role, index, well_for) if self.quick(user)]
@@ -227,9 +226,10 @@ class Ground(Stage):
 
     def _may_lead(self, role: str, index: int, well_for: int) -> list[tuple[str, Any]]:
         world = self.judge.judge.world
+        waits = self.log.partitions[0].start > 0 and self.keeps_out()
         found: list[tuple[str, Any]] = []
         for user in self.own:
-            if not self.able(user, well_for) or (self.log.partitions[0].start > 0 and self.kept_out(user)):
+            if not self.able(user, well_for) or (waits and user.member.state != "live"):
                 continue
             there = world.members.get(user.member.id)
             if there is None or there.draining or not world.may_hold(there, role):

@@ -95,7 +95,7 @@ class Liveness(Promise):
         there = [user for user in self.stage.own if self.stage.able(user, self.patience)]
         live = [user for user in there if user.member.state == "live" and user.member.id in world.members]
         for user in there:
-            if user not in live and not self.ground.kept_out(user):
+            if user not in live and not self.ground.keeps_out():
                 raise self.broken(f"{user.name} never came to be in the group, though nothing hindered it")
         # Roles are declared by members in the group: where all of them still wait to begin a log without its origin (R12),
         # nobody can have done it.
