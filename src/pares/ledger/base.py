@@ -19,8 +19,9 @@ of the protocols at the end of this list: `ManyAtOnce`, `Stamped`, `Stamping`, `
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from inspect import getattr_static
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -48,6 +49,7 @@ DEFAULT_RETENTION: Final = 3600.0
 """Seconds of age that a ledger keeps at least, unless its URL says otherwise."""
 
 
+T = TypeVar("T")
 Scope: TypeAlias = Literal["process", "host", "network"]
 """From where a ledger can be reached: this process alone, all processes of one host (which share a clock), or any host."""
 
@@ -396,6 +398,12 @@ def check_name(name: str, what: str) -> None:
         # Cs: a lone surrogate is no text, and can't be stored as UTF-8.
         if unicodedata.category(character) in ("Cc", "Cs"):
             raise ConfigError(f"{what} {name!r} has a control character at position {at}: remove it")
+
+
+def offers(it: object, what: type[T]) -> TypeGuard[T]:
+    """`isinstance`, for a protocol with properties, that asks `it` nothing: before Python 3.12 that one reads each of them, and
+    what `partitions` says may be a service's answer."""
+    return all(getattr_static(it, name, what) is not what for name in dir(what) if not name.startswith("_"))
 
 
 def check_partitions(partitions: int, what: str) -> None:

@@ -8,7 +8,7 @@ name is the scheme, the object is called with an `Address` and its `Options` and
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pares.core.errors import CapabilityError, ConfigError
 
 from .address import Address, Options, shown
-from .base import Capabilities, Declaring, Ledger, Scope
+from .base import Capabilities, Declaring, Ledger, Scope, offers
 from .bus import Bus, Reconnecting, TailBus, as_bus
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def open(url: str, **options: object) -> Ledger:
     (core NATS: see `open_bus`), `LedgerUnavailable` if the ledger can't be reached now.
     """
     ledger, number = _open(url, options)
-    if not isinstance(ledger, Ledger):
+    if not offers(ledger, Ledger):
         ledger.close()
         if not isinstance(ledger, Bus):  # pyright: ignore[reportUnnecessaryIsInstance] - by another package, of any release
             raise CapabilityError(
@@ -260,8 +260,7 @@ def open(url: str, **options: object) -> Ledger:
             f"{shown(url).rstrip('/')}/STREAM. Groups that run protocol 'allcall' need none: members and observers say "
             "protocol='allcall', `pares watch` and `pares doctor` listen to them, and no other command has what to work on"
         )
-    if number >= ledger.partitions:
-        there = ledger.partitions
+    if number and number >= (there := ledger.partitions):  # each has a first one, and to ask takes a round trip
         ledger.close()
         raise ConfigError(f"{shown(url)} names partition {number}, but the ledger has partitions 0 to {there - 1}")
     return ledger
@@ -273,7 +272,7 @@ def open_bus(url: str, **options: object) -> ClosableBus:
     On a ledger with a log alone it is one topic of it. Errors as for `open`.
     """
     ledger, _ = _open(url, options)
-    return _LedgerBus(ledger) if isinstance(ledger, Ledger) else ledger
+    return _LedgerBus(ledger) if offers(ledger, Ledger) else cast("ClosableBus", ledger)
 
 
 class _LedgerBus:

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.records import AnyRecord, Claim, Did, Genesis, Join, Role, check_name, encode
-from pares.ledger.base import Ledger
+from pares.ledger.base import Ledger, offers
 from pares.ledger.bus import BUS_TOPIC, last_published
 from pares.ledger.registry import open as open_ledger
 from pares.runtime.detect import known, runs_induced
@@ -186,7 +186,7 @@ def place_of(opened: Opened, group: str) -> tuple[tuple[str, int], bool]:
         return place, runs_induced(log, group, partition)
     if any(runs_induced(log, group, other) for other in range(log.partitions) if other != partition):
         return place, True
-    if isinstance(log, Ledger) and last_published(log, group) is not None:
+    if offers(log, Ledger) and last_published(log, group) is not None:
         return (f"{log.url}#{BUS_TOPIC}", 0), False
     return place, False
 

@@ -9,7 +9,7 @@ from pares.core.allcall.config import Settings
 from pares.core.allcall.messages import MAX_CALL, MAX_ROLES, MAX_TERM, VERSION, Call, Claim, encode
 from pares.core.errors import CapabilityError, ConfigError
 from pares.ledger import Bus, Ledger, as_bus
-from pares.ledger.base import Declaring, Log
+from pares.ledger.base import Declaring, Log, offers
 from pares.ledger.registry import ClosableBus
 from pares.runtime.config.protocols import AllCall
 from pares.runtime.config.settings import SESSION, Usual
@@ -40,7 +40,7 @@ def medium(ledger: object, options: Mapping[str, Any] | None, host: Host) -> Clo
             raise _read_only(ledger)
         return opened
     if isinstance(ledger, Declaring) and ledger.capabilities.readonly:
-        raise _read_only(ledger.url if isinstance(ledger, Log) else "it")
+        raise _read_only(ledger.url if offers(ledger, Log) else "it")
     return medium_of(ledger)
 
 
@@ -49,7 +49,7 @@ def medium_of(ledger: object) -> ClosableBus:
     else."""
     if isinstance(ledger, Bus):
         return cast("ClosableBus", ledger)
-    if isinstance(ledger, Ledger):
+    if offers(ledger, Ledger):
         return cast("ClosableBus", as_bus(ledger))
     raise ConfigError(
         f"ledger is {ledger!r}: give a URL such as nats://localhost:4222, or an opened ledger or bus (pares.ledger.open_bus)"

@@ -10,6 +10,7 @@ from pares.core.errors import CapabilityError, ConfigError
 from pares.core.wire.changes import Change
 from pares.core.wire.world import World
 from pares.ledger import Bus, Ledger, Log
+from pares.ledger.base import offers
 from pares.runtime.config.protocols import ProtocolSettings
 from pares.runtime.config.settings import Spread
 from pares.runtime.driver.binding import Drives
@@ -215,7 +216,7 @@ def seat_to_move(role: str, seat: int | None, held: list[int]) -> int:
 def open_log(ledger: str | Ledger | Bus, options: Mapping[str, Any], host: Host) -> Medium:
     """The log that a member writes to: opened by its URL, or given opened. Raises `ConfigError` and `CapabilityError`."""
     opened = host.open(ledger, **options) if isinstance(ledger, str) else ledger
-    if not isinstance(opened, Log):
+    if not offers(opened, Log):
         raise ConfigError(f"ledger is {ledger!r}: give a URL such as file:work, or an opened ledger")
     if opened.capabilities.readonly:
         if opened is not ledger:
