@@ -154,6 +154,10 @@ class Stage:
         """Members whom nothing has hindered for a while, and that may hold the seat."""
         return [user.name for user in self.own if self.able(user, well_for)]
 
+    def could_stay(self, role: str, index: int, well_for: int) -> bool:
+        """Whether somebody could lead the seat for long, so that it has no reason to change hands again and again."""
+        return True
+
     @property
     def records(self) -> int:
         """How much was said."""

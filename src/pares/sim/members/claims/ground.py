@@ -224,10 +224,16 @@ class Ground(Stage):
         """The same, though its appends may fail now and then."""
         return [id for id, user in self._may_lead(role, index, well_for) if self.near(user)]
 
+    def could_stay(self, role: str, index: int, well_for: int) -> bool:
+        """Where the trips of all that may hold it are near the limit, one leads it now and then (R18)."""
+        return any(self._well_inside(user) for _, user in self._may_lead(role, index, well_for))
+
     def _may_lead(self, role: str, index: int, well_for: int) -> list[tuple[str, Any]]:
         world = self.judge.judge.world
         waits = self.log.partitions[0].start > 0 and self.keeps_out()
         found: list[tuple[str, Any]] = []
+        if (role, index) not in world.seats:
+            return found
         for user in self.own:
             if not self.able(user, well_for) or (waits and user.member.state != "live"):
                 continue
@@ -245,10 +251,19 @@ class Ground(Stage):
 
     def near(self, user: Someone) -> bool:
         """Whether its own records come back in time for it to lead: in a fifth of its lease."""
-        weather = self.weather_of(user)
-        trip = weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
         raises = self.plan.barrier_raises > 0 or self.plan.barrier_ns > self.plan.barrier_timeout_ns // 2
-        return trip < user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift) / 5 and not raises
+        return self._trip(user) < self._lease(user) / 5 and not raises
+
+    def _well_inside(self, user: Someone) -> bool:
+        """As `Pace` has it (R18), of the longest of its round trips."""
+        return 2 * self._trip(user) + user.session_ms * MS / 4 <= self._lease(user)
+
+    def _trip(self, user: Someone) -> int:
+        weather = self.weather_of(user)
+        return weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
+
+    def _lease(self, user: Someone) -> float:
+        return user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift)
 
     def quick(self, user: Someone) -> bool:
         """The same, and nothing goes wrong with its appends, nor holds its tasks up."""

@@ -1,7 +1,8 @@
 """Roles are led, and not just handed round (promises 2 and 3, in the long run).
 
 Looked at while nothing has befallen the world for a while, and for a seat only while a member lives that could lead it all that
-time. Then time without a leader is a debt, which time with one pays back slowly; and a seat changes hands seldom.
+time. Then time without a leader is a debt, which time with one pays back slowly; and a seat changes hands seldom, if somebody
+could lead it for long.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class Led(Promise):
 
     def _began(self, held: Held) -> None:
         if not self._quiet() or not self.stage.keeps_up():
+            return
+        if self.stage.judged(held) and not self.stage.could_stay(*held.seat[1:], self.settling):
             return
         now = self.world.now
         left, as_of = self.moves.get(held.seat, (float(MOVES), now))
