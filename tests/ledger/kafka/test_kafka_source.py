@@ -220,9 +220,13 @@ class Lost:
     def poll(self, timeout: float) -> None: ...
 
 
-def test_a_client_that_looks_at_topics_is_replaced_when_it_hears_nothing(cluster: Cluster, topic: str) -> None:
+@pytest.mark.parametrize("timeout", [0.3, 1, 2])
+def test_a_client_that_looks_at_topics_is_replaced_when_it_hears_nothing(
+    cluster: Cluster, topic: str, timeout: float
+) -> None:
+    """Also where all the time of a look is over when its first question has had no answer."""
     cluster.make(topic, 1)
-    source = open_source(f"kafka://{cluster.bootstrap}?timeout=2", topic)
+    source = open_source(f"kafka://{cluster.bootstrap}?timeout={timeout}", topic)
     assert isinstance(source, KafkaSource)
     topics, lost = source._topics, Lost()  # pyright: ignore[reportPrivateUsage]
     topics._client, topics._made = lost, 0.0  # pyright: ignore[reportPrivateUsage]

@@ -45,6 +45,8 @@ _LEAST: Final = 0.1
 """Seconds of the shortest request."""
 _OLD: Final = 5.0
 """Seconds that a client is given before it is replaced because it hears nothing."""
+_FEW: Final = 3
+"""Looks in a row without an answer, after which a client is replaced that is old enough."""
 _REPLICAS: Final = 3
 _SEGMENT_MS: Final = 600_000
 _SEGMENT_BYTES: Final = 64 << 20
@@ -73,6 +75,8 @@ class Topics:
         self._client: Any = None
         self._making = threading.Lock()
         self._made = 0.0
+        self._unanswered = 0
+        """How many looks in a row have had no answer."""
         self._used = time.monotonic()
 
     @property
@@ -135,11 +139,16 @@ class Topics:
         while True:
             left = max(_LEAST, deadline - time.monotonic())
             turn = min(left, max(TIMEOUT, left / 2))  # an answer may be slow, too
+            client = self._admin
             try:
-                return self.answer(topic, self.ask(topic, turn), turn, hidden=hidden)
+                found = self.answer(topic, self.ask(topic, turn), turn, hidden=hidden)
             except LedgerUnavailable:
                 if time.monotonic() + _LEAST >= deadline:
+                    self._doubt(client)
                     raise
+            else:
+                self._unanswered = 0
+                return found
             self._look_around(max(_LEAST, deadline - time.monotonic()))
 
     def _look_around(self, left: float) -> None:
@@ -150,9 +159,21 @@ class Topics:
         with suppress(client_module().KafkaException):
             admin.list_topics(timeout=min(left, TIMEOUT))
             heard = True
+        if not heard:
+            self._replace(admin)
+
+    def _doubt(self, client: Any) -> None:
+        """Here no time is left to look around: a client that has left a few questions in a row unanswered is replaced. [a broker
+        is so busy that its cluster takes it for dead for a moment; each client that asks just then forgets it, and its members
+        ask for the topic, for ever, before they read on]"""
+        self._unanswered += 1
+        if self._unanswered >= _FEW:
+            self._replace(client)
+
+    def _replace(self, client: Any) -> None:
         with self._making:
-            if not heard and self._client is admin and time.monotonic() > self._made + _OLD:
-                self._client = None
+            if self._client is client and time.monotonic() > self._made + _OLD:
+                self._client, self._unanswered = None, 0
 
     def ask(self, topic: str, timeout: float | None = None) -> Asked:
         """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
