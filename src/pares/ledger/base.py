@@ -402,8 +402,9 @@ def check_name(name: str, what: str) -> None:
 
 def offers(it: object, what: type[T]) -> TypeGuard[T]:
     """`isinstance`, for a protocol with properties, that asks `it` nothing: before Python 3.12 that one reads each of them, and
-    what `partitions` says may be a service's answer."""
-    return all(getattr_static(it, name, what) is not what for name in dir(what) if not name.startswith("_"))
+    what `partitions` says may be a service's answer. What `it` hands on by `__getattr__` counts, too."""
+    names = [name for name in dir(what) if not name.startswith("_")]
+    return all(getattr_static(it, name, what) is not what or hasattr(it, name) for name in names)
 
 
 def check_partitions(partitions: int, what: str) -> None:
