@@ -66,3 +66,21 @@ def test_a_member_is_made_while_its_service_is_busy() -> None:
 def test_what_is_no_log_is_refused() -> None:
     with pytest.raises(ConfigError, match="give a URL such as file:work, or an opened ledger"):
         pares.Member(cast("Any", Half()), group="g", roles=["r"])
+
+
+def test_what_a_proxy_hands_on_counts_and_asks_nothing() -> None:
+    class Proxy:
+        """Everything is the ledger's, but what it says itself."""
+
+        def __init__(self, ledger: Log) -> None:
+            self._ledger = ledger
+
+        @property
+        def partitions(self) -> int:
+            raise LedgerUnavailable("no answer in time")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._ledger, name)
+
+    assert offers(Proxy(Busy("offers-proxy")), Log)
+    assert not offers(Proxy(cast("Any", Half())), Log)
