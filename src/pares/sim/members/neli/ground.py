@@ -120,6 +120,10 @@ class NeliGround(Ground):
             and not any(held.seat[:2] == (self.group, role) for held in self.sight.of_process(user.process))
         ]
 
+    def could_stay(self, role: str, index: int, well_for: int) -> bool:
+        """A slow member keeps its partitions as any other does."""
+        return True
+
     def keeps_up(self) -> bool:
         return all(self.near(user) for user in self.own if user.running)
 
