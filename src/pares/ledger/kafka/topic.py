@@ -163,9 +163,9 @@ class Topics:
             self._replace(admin)
 
     def _doubt(self, client: Any) -> None:
-        """Here no time is left to look around: a client that has left a few questions in a row unanswered is replaced. [a broker
-        is so busy that its cluster takes it for dead for a moment; a client that asks just then forgets it, and its members go on
-        asking it which log it is, for ever, before they read on]"""
+        """Here no time is left to look around: a client that has left a few questions in a row unanswered is replaced. [a
+        broker is so busy that its cluster takes it for dead for a moment; a client that asks just then forgets it, and its
+        members go on asking it which log it is, for ever, before they read on]"""
         self._unanswered += 1
         if self._unanswered >= _FEW:
             self._replace(client)
