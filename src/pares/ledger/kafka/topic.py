@@ -139,12 +139,12 @@ class Topics:
         while True:
             left = max(_LEAST, deadline - time.monotonic())
             turn = min(left, max(TIMEOUT, left / 2))  # an answer may be slow, too
-            client = self._admin
+            made = self._made
             try:
                 found = self.answer(topic, self.ask(topic, turn), turn, hidden=hidden)
             except LedgerUnavailable:
                 if time.monotonic() + _LEAST >= deadline:
-                    self._doubt(client)
+                    self._doubt(made)
                     raise
             else:
                 self._unanswered = 0
@@ -155,25 +155,29 @@ class Topics:
         """Such questions go to the broker that another one has named as the controller, and the client does not ask anew who
         that is, however long the one it knows is gone. Brokers name any that they take for alive: for a session also a dead
         one. A client that hears nothing at all is replaced: it may have forgotten every address (see `Seeker`)."""
-        admin, heard = self._admin, False
+        made, heard = self._made, False
         with suppress(client_module().KafkaException):
-            admin.list_topics(timeout=min(left, TIMEOUT))
+            self._admin.list_topics(timeout=min(left, TIMEOUT))
             heard = True
         if not heard:
-            self._replace(admin)
+            self._replace(made)
 
-    def _doubt(self, client: Any) -> None:
+    def _doubt(self, made: float) -> None:
         """Here no time is left to look around: a client that has left a few questions in a row unanswered is replaced. [a
         broker is so busy that its cluster takes it for dead for a moment; a client that asks just then forgets it, and its
         members go on asking it which log it is, for ever, before they read on]"""
         self._unanswered += 1
         if self._unanswered >= _FEW:
-            self._replace(client)
+            self._replace(made)
 
-    def _replace(self, client: Any) -> None:
+    def _replace(self, made: float) -> None:
+        """The client that was made then gives way. It is named by that time, and in no variable of a frame that raises: such
+        frames are let go of by any thread, one of the client's own too, and the library ends a process that frees it there."""
+        gone: Any = None  # freed when this returns, since that takes time, and others want the lock
         with self._making:
-            if self._client is client and time.monotonic() > self._made + _OLD:
-                self._client, self._unanswered = None, 0
+            if self._made == made and time.monotonic() > made + _OLD:
+                gone, self._client, self._unanswered = self._client, None, 0
+        del gone
 
     def ask(self, topic: str, timeout: float | None = None) -> Asked:
         """Have the brokers asked what the topic is; `answer` has what came of it, once it is `done`."""
