@@ -104,7 +104,7 @@ class Stage:
         """Called when what members stand on has been replaced, or has lost what it had acknowledged."""
         slow = plan.slow or (0.0,)
         quick = [w for place, w in enumerate(plan.weathers) if not slow[place % len(slow)]] or plan.weathers
-        self.trip = max(w.send[1] + w.ack[1] + w.read[1] + w.lag for w in quick)
+        self.trip = max(weather.trip for weather in quick)
         """What an append and its reading back take, when nothing goes wrong, of members that are not slow all their life."""
         self.set_up()
         self.promises: list[Promised] = [made(self) for made in self.promised]

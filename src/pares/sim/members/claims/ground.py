@@ -252,15 +252,11 @@ class Ground(Stage):
     def near(self, user: Someone) -> bool:
         """Whether its own records come back in time for it to lead: in a fifth of its lease."""
         raises = self.plan.barrier_raises > 0 or self.plan.barrier_ns > self.plan.barrier_timeout_ns // 2
-        return self._trip(user) < self._lease(user) / 5 and not raises
+        return self.weather_of(user).trip < self._lease(user) / 5 and not raises
 
     def _well_inside(self, user: Someone) -> bool:
         """As `Pace` has it (R18), of the longest of its round trips."""
-        return 2 * self._trip(user) + user.session_ms * MS / 4 <= self._lease(user)
-
-    def _trip(self, user: Someone) -> int:
-        weather = self.weather_of(user)
-        return weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
+        return 2 * self.weather_of(user).trip + user.session_ms * MS / 4 <= self._lease(user)
 
     def _lease(self, user: Someone) -> float:
         return user.session_ms * MS * (1 - self.plan.drift) / (1 + self.plan.drift)

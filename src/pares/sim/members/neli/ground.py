@@ -128,7 +128,6 @@ class NeliGround(Ground):
         return all(self.near(user) for user in self.own if user.running)
 
     def near(self, user: Someone) -> bool:
-        weather, plan = self.weather_of(user), self.plan
-        trip = weather.send[1] + weather.ack[1] + weather.read[1] + weather.lag
+        plan = self.plan
         shortest = min(plan.threshold_ms - plan.error_ms, plan.session_ms) * MS * (1 - plan.drift) / (1 + plan.drift)
-        return trip < shortest / 5 and super().near(user)
+        return self.weather_of(user).trip < shortest / 5 and super().near(user)

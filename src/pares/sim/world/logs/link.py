@@ -55,6 +55,11 @@ class Weather(Struct, frozen=True):
     unreadable: float = 0.0
     """A read fails."""
 
+    @property
+    def trip(self) -> int:
+        """The longest round trip, where nothing goes wrong: until an append has landed, was acknowledged, and is read back."""
+        return self.send[1] + self.ack[1] + self.read[1] + self.lag
+
 
 CALM: Final = Weather()
 FATES: Final = ("unknown", "lost", "silent", "doubled", "split", "torn")
