@@ -174,7 +174,7 @@ def _tears_its_neighbour() -> list[Patch]:
 
 MUTANTS: Final[dict[str, Broken]] = {
     "read-past-the-seal": Broken(
-        "a segment is read on behind its seal", _read_past_the_seal, 0, "the log does not shrink"
+        "a segment is read on behind its seal", _read_past_the_seal, 2, "the log does not shrink"
     ),
     "acknowledged-behind-the-seal": Broken(
         "a record that landed behind a seal is acknowledged, and not written anew",
@@ -187,16 +187,16 @@ MUTANTS: Final[dict[str, Broken]] = {
     ),
     "torn-is-believed": Broken("a line whose check fails counts", _torn_is_believed, 0, "what has failed is not there"),
     "cut-short-is-written": Broken(
-        "an append that was cut short is taken for written", _any_length, 0, "no offset is given out twice"
+        "an append that was cut short is taken for written", _any_length, 3, "no offset is given out twice"
     ),
     "tail-is-a-record": Broken(
         "a tail without its newline is taken for a line",
         _the_tail_is_a_record,
-        0,
+        4,
         "nobody takes the log for an altered one",
     ),
     "no-newline-before": Broken(
-        "no newline stands before a frame", _tears_its_neighbour, 0, "what was acknowledged is there, at its place"
+        "no newline stands before a frame", _tears_its_neighbour, 2, "what was acknowledged is there, at its place"
     ),
     "trims-the-living": Broken(
         "a trim removes the segment in which the log is to start",
@@ -225,13 +225,13 @@ MUTANTS: Final[dict[str, Broken]] = {
     "marked-before-its-name": Broken(
         "a segment is said to have been made before its name is synced",
         _marked_before_its_name,
-        62,
+        58,
         "what stands from its start on can be read",
     ),
     "gone-on-with-after-the-cut": Broken(
         "a later boot appends to a segment of an earlier one",
         _gone_on_with_after_the_cut,
-        0,
+        1,
         "no offset is given out twice",
     ),
 }
