@@ -428,7 +428,25 @@ def test_names_that_can_be_used(good: str) -> None:
     assert R.check_name("role", good) == good
 
 
-@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\nb", "a\x7f", "\x85", "a\n", 5, None, b"a"])
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\nb", "a\x7f", "\x85", "a\n", "\ud800", 5, None, b"a"])
 def test_names_that_can_not(wrong: object) -> None:
     with pytest.raises(ConfigError, match="role"):
         R.check_name("role", wrong)
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=3) | st.integers(190, 210).map("x".__mul__))
+def test_what_can_be_a_name_is_what_records_take_for_one(name: str) -> None:
+    def taken() -> bool:
+        try:
+            name.encode()
+            return msgspec.convert(name, R.Name) == name
+        except (UnicodeEncodeError, msgspec.ValidationError):
+            return False
+
+    def named() -> bool:
+        try:
+            return R.check_name("role", name) == name
+        except ConfigError:
+            return False
+
+    assert named() == taken()
