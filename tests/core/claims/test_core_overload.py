@@ -14,6 +14,7 @@ from pares.core.claims.fitness import forming
 from pares.core.claims.fitness.appetite import APART_MS, GOOD, MOST_WAITS, Appetite
 from pares.core.claims.fitness.forming import FORMING
 from pares.core.claims.fitness.pace import Pace
+from pares.core.claims.outlook import Outlook
 from pares.core.claims.protocol import Stage
 from pares.core.lease import MS
 
@@ -78,6 +79,27 @@ def test_r18_members_that_claim_all_that_is_free_are_late_for_good(monkeypatch: 
     machine = slow_from_the_start(1, 16)
     assert machine.led < 400
     assert machine.counted["Claim"] > 5 * 400
+
+
+def declared_slowly() -> Machine:
+    """Too slow for what its members do because many roles are declared."""
+    machine = Machine(40, 3000)
+    machine.slower(10)
+    machine.run(12)
+    return machine
+
+
+def test_r18_a_late_member_does_not_declare_what_others_do() -> None:
+    machine = declared_slowly()
+    assert len(machine.members[0].core.reader.world.roles) == 3000
+    assert machine.counted["Role"] < 5000
+    assert machine.counted["restarts"] == 0
+
+
+def test_r18_late_members_that_find_themselves_alone_declare_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the test above would see it."""
+    monkeypatch.setattr(Outlook, "hurried", lambda self, world, now: False)
+    assert declared_slowly().counted["Role"] > 6000
 
 
 def test_r18_in_a_small_group_with_few_seats_nothing_waits() -> None:

@@ -171,11 +171,13 @@ class Outlook:
         """Whether it is this member's turn at what anybody might do since `since`."""
         return self.due(since + self.line() * self.step, now)
 
-    def behind_the_first(self, world: World) -> int:
+    def behind_the_first(self, world: World, now: int) -> int:
         """How long those that joined before this member have for what takes long: a few of this member's round trips each. [of
-        those that come all at once, each knows of no other that would be before it in the usual line]"""
+        those that come all at once, each knows of no other that would be before it in the usual line] All of them, where it is
+        late itself. [on a machine that is too slow for all of them each finds itself alone, and declares everything]"""
         mine = world.members[self.me].joined
-        place = sum(world.members[id].joined < mine for id in self.crew)
+        among = world.members if self.hurried(world, now) else self.crew
+        place = sum(world.members[id].joined < mine for id in among)
         return place * max(self.step, 2 * (self._pace.trip or 0))
 
     def _left(self, world: World, now: int) -> int:
