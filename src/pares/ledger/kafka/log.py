@@ -46,6 +46,7 @@ from pares.ledger.kafka.append import Appender
 from pares.ledger.kafka.checks import checks
 from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, log, take
+from pares.ledger.kafka.shared import Together
 from pares.ledger.kafka.tail import Tails
 from pares.ledger.kafka.topic import Topic, Topics
 from pares.ledger.service_log import LOOK, Gone, Known, TailedLog
@@ -62,6 +63,8 @@ _ASIDE: Final = 2.0
 _NEWS: Final = 0.3
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.02
+_TURNS: Final = 20
+"""So many times as long as a request may take, a thread waits for what another one asks for it."""
 
 
 class _Shared:
@@ -80,10 +83,20 @@ class _Shared:
         """Of each topic: the identity that it had when it was last there."""
         self._asked: dict[str, tuple[Asked, float]] = {}
         """Of topics: what the brokers are being asked, and since when."""
+        self._patience = _TURNS * settings.timeout
+        self._looks: dict[str, Together[tuple[str, int]]] = {}
+        self._ends: dict[tuple[str, int], Together[tuple[int, int]]] = {}
+        self._news: dict[tuple[str, int], Together[bool]] = {}
         keep_after_fork(self)
 
     def look(self, topic: str, wait: float | None = None) -> tuple[str, int]:
-        """`wait`: seconds for the brokers' answer, if others than for any."""
+        """`wait`: seconds for the brokers' answer, if others than for any; then nobody else is waited for."""
+        if wait is not None:
+            return self._look(topic, wait)
+        return self._looks.setdefault(topic, Together(self._patience)).ask(lambda: self._look(topic, None))
+
+    def _look(self, topic: str, wait: float | None) -> tuple[str, int]:
+        self.lifetime.check()  # it may have been closed since the caller began to wait
         self._asked.pop(topic, None)
         asked = time.monotonic()
         found = self.topics.describe(topic, wait)
@@ -138,7 +151,12 @@ class _Shared:
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
         """As the partition's leader says. One that has just become it answers when it knows: `least` needs no thought."""
-        return self.seeker.ends(topic, partition)
+
+        def ask() -> tuple[int, int]:
+            self.lifetime.check()
+            return self.seeker.ends(topic, partition)
+
+        return self._ends.setdefault((topic, partition), Together(self._patience)).ask(ask)
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         found, quiet = self.seeker.fetch(topic, partition, offset, end, max_records)
@@ -148,9 +166,19 @@ class _Shared:
 
     def append(self, topic: str, payloads: Sequence[bytes], partition: int, urgent: bool) -> list[int]:
         padded = self.window(topic, partition).readers_may_be_lazy
-        return self.appender.append(topic, payloads, partition, urgent=urgent, padded=padded)
+        try:
+            return self.appender.append(topic, payloads, partition, urgent=urgent, padded=padded)
+        except LedgerUnavailable as error:
+            if error.unknown:
+                self.seeker.doubt()
+            raise
 
     def catch_up(self, window: Window) -> bool:
+        place = window.topic, window.partition
+        return self._news.setdefault(place, Together(self._patience)).ask(lambda: self._catch_up(window))
+
+    def _catch_up(self, window: Window) -> bool:
+        self.lifetime.check()
         life, since = window.life, time.monotonic()
         news = self.seeker.news(window.topic, window.partition, window.high, window.known)
         if news is not None:

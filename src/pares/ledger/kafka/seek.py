@@ -18,11 +18,22 @@ from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pares.core.errors import LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
+from pares.ledger.handle_state import Lifetime
 from pares.ledger.kafka.client import client_module, new_client
-from pares.ledger.kafka.errors import GONE, GROUP_AUTHORIZATION, MOVING, PARTITION_EOF, SILENT, unavailable
+from pares.ledger.kafka.errors import (
+    GONE,
+    GROUP_AUTHORIZATION,
+    LOST_POSITION,
+    MOVING,
+    PARTITION_EOF,
+    SILENT,
+    unavailable,
+)
 from pares.ledger.kafka.marks import is_quiet
 from pares.ledger.kafka.settings import Settings, log
+from pares.ledger.kafka.shared import KEPT, Passage, Passages
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -72,8 +83,11 @@ class Seeker:
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._client: _Client | None = None
-        self._ahead: tuple[str, int] = ("", -1)
-        self._entries: list[Entry] = []
+        self._passages = Passages()
+        self._doubts = False
+        self._newest: dict[tuple[str, int], tuple[int, float]] = {}
+        """Of each partition: where it ended last, and when that was asked."""
+        self._ended = False
         self._quiet: set[int] = set()
         """Of the last fetch: the offsets of entries that are not urgent."""
         self._used = time.monotonic()
@@ -85,9 +99,13 @@ class Seeker:
         end = began + (timeout or self._settings.timeout)
         with self._using() as client:
             while True:
+                asked = time.monotonic()
                 found = self._bounds(client, topic, partition, (end - began) / 2)
                 if isinstance(found, tuple):
+                    self._newest[topic, partition] = found[1], asked
                     return found
+                if found.code() in (*GONE, *MOVING):
+                    self.doubt()
                 # Another broker may lead by now, or the topic have been made a moment ago.
                 again = began + _NEWS if found.code() in GONE else end if found.code() in (*MOVING, *SILENT) else 0.0
                 if not self._refresh(client, topic, end) or time.monotonic() + _PAUSE >= again:
@@ -123,16 +141,47 @@ class Seeker:
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> tuple[list[Entry], bool]:
         """Entries from `offset` on, which is below `end`; none only if there is nothing but holes up to `end`. And whether any
-        that came with them is not urgent."""
+        that came with them is not urgent.
+
+        A caller that reads on may get what was fetched for another one a moment before; one that asks for a few gets what the
+        broker has had since. Those that wait for their turn meanwhile need one fetch, if they are in the same passage."""
+        place, called, reads_on = (topic, partition), time.monotonic(), max_records > _FEW
+        wanted, since = (max(max_records, _AHEAD), called - KEPT) if reads_on else (max_records, called)
         with self._lock:
-            found = self._kept(topic, partition, offset, end, max_records)
-            if found:
-                return found, False
-            wanted = max_records if max_records <= _FEW else max(max_records, _AHEAD)
-            with self._using() as client:
-                self._entries = self._fetch(client.consumer, topic, partition, offset, end, wanted)
-            self._ahead = (topic, partition)
-            return limited(self._entries, max_records), bool(self._quiet)
+            self._let_go_of_doubtful(place)
+            passage = self._passages.reaching(place, offset)
+            if passage is not None:
+                lacks = passage.lacks(offset, end, max_records)
+                if not lacks and passage.asked >= since:
+                    return passage.take(offset, max_records), False
+                if self._go_on(passage, offset, end, wanted if lacks else 0):
+                    return passage.take(offset, max_records), bool(self._quiet)
+                self._passages.forget()
+            asked = time.monotonic()
+            entries, error = self._fetch(place, offset, end, wanted)
+            if error is not None and not entries:
+                raise self._unread(error, topic, offset)
+            if reads_on:
+                self._passages.put(place, entries, asked)
+            return limited(entries, max_records), bool(self._quiet)
+
+    def _go_on(self, passage: Passage, offset: int, end: int, wanted: int) -> bool:
+        """Fetch the last entry of a passage once more, and what follows, for a reader at `offset`. False if it is no longer
+        there: then what was before it isn't either, or was trimmed."""
+        asked, last = time.monotonic(), passage.last.offset
+        entries, error = self._fetch(passage.place, last, max(end, last + 1), 1 + wanted)
+        if error is not None and not (entries and entries[-1].offset >= offset):
+            if error.code() in LOST_POSITION:
+                return False
+            raise self._unread(error, passage.place[0], offset)
+        return passage.goes_on(entries, asked)
+
+    def _let_go_of_doubtful(self, place: tuple[str, int]) -> None:
+        if self._doubts:
+            self._doubts = False
+            self._passages.forget()
+        if place in self._newest:
+            self._passages.ends(place, *self._newest[place])
 
     def news(self, topic: str, partition: int, offset: int, known: int) -> News | None:
         """What stands at `offset` and behind it; up to below `known` at least, if that is more. None if that can't be said:
@@ -151,20 +200,29 @@ class Seeker:
             return None
         return News(entries, quiet, at_end)
 
+    def doubt(self) -> None:
+        """What was fetched before is not handed on any more: it may be another log now, or one that has lost its tail."""
+        self._doubts = True
+
     def rest(self) -> None:
         """Give back what has not been used lately."""
-        if time.monotonic() > self._used + IDLE and (self._client is not None or self._entries):
+        if time.monotonic() > self._used + IDLE and self._client is not None:
             self.renew()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._passages.forget_old()
+            finally:
+                self._lock.release()
 
     def forget(self) -> None:
         """The log is another one: what was read ahead is not in it."""
         with self._lock:
-            self._entries = []
+            self._passages.forget()
 
     def renew(self) -> None:
         """Ask through a new client: the old one may look for a topic that was made anew where the one before was."""
         with self._lock:
-            self._entries = []
+            self._passages.forget()
         with self._making:
             client = self._client
             if client is None:
@@ -174,32 +232,25 @@ class Seeker:
         if last:
             client.consumer.close()
 
-    def _kept(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
-        """What was read ahead; only for who reads on, one after the other."""
-        if self._ahead != (topic, partition) or not self._entries:
-            return []
-        first = offset - self._entries[0].offset
-        if not 0 <= first < len(self._entries) or self._entries[first].offset != offset:
-            return []
-        left = len(self._entries) - first
-        if left < max_records and self._entries[-1].offset < end - 1:
-            return []
-        found = limited(self._entries[first : first + max_records], max_records)
-        if len(found) == left:
-            self._entries = []
-        return found
+    def _fetch(
+        self, place: tuple[str, int], offset: int, end: int, wanted: int
+    ) -> tuple[list[Entry], KafkaError | None]:
+        """What stands there, and what went wrong, if that ended it."""
+        kafka, entries = client_module(), list[Entry]()
+        with self._using() as client:
+            start = [kafka.TopicPartition(*place, offset)]
+            client.consumer.assign(start)
+            error = self._collect(client.consumer, start, end, wanted, entries)
+            with contextlib.suppress(kafka.KafkaException, RuntimeError):
+                client.consumer.unassign()
+        if error is not None and error.code() in (*GONE, *MOVING, *LOST_POSITION):
+            self.doubt()
+        return entries, error
 
-    def _fetch(self, consumer: Any, topic: str, partition: int, offset: int, end: int, wanted: int) -> list[Entry]:
-        place = [client_module().TopicPartition(topic, partition, offset)]
-        consumer.assign(place)
-        entries: list[Entry] = []
-        error = self._collect(consumer, place, end, wanted, entries)
-        with contextlib.suppress(client_module().KafkaException, RuntimeError):
-            consumer.unassign()
-        if error is not None and not entries:
-            right = f"Read on topic {topic}"
-            raise unavailable(error, self._where, f"read at offset {offset}", told=self._told, right=right)
-        return entries
+    def _unread(self, error: KafkaError, topic: str, offset: int) -> LedgerUnavailable:
+        return unavailable(
+            error, self._where, f"read at offset {offset}", told=self._told, right=f"Read on topic {topic}"
+        )
 
     def _collect(
         self, consumer: Any, place: list[Any], end: int, wanted: int, entries: list[Entry]
@@ -243,6 +294,8 @@ class Seeker:
         """The client of now, which is not closed before the end of the `with`."""
         self._used = time.monotonic()
         with self._making:
+            if self._ended:
+                raise Lifetime.closed_error(self._where)
             client = self._client = self._client or _Client(self._make())
             client.users += 1
         try:
@@ -280,7 +333,9 @@ class Seeker:
         log.debug("%s: %s", self._where, self._told)
 
     def close(self) -> None:
-        """Give the client back; somebody who is using it does so at the end."""
+        """Give the client back; somebody who is using it does so at the end. Nobody is given another one."""
+        with self._making:
+            self._ended = True
         self.renew()
 
 
