@@ -14,6 +14,7 @@ and controllers among three) is as in a stock broker of that version. What diffe
 | `group.min.session.timeout.ms` | 100 | 6000 | tests of silent group members take less than 6 s each |
 | `group.consumer.min.session.timeout.ms`, `group.consumer.min.heartbeat.interval.ms` | 100, 50 | 45000, 5000 | the same |
 | `broker.session.timeout.ms`, `broker.heartbeat.interval.ms`, if alone | 2000, 500 | 9000, 2000 | an ended node may come back |
+| `socket.listen.backlog.size` | 1024 | 50 | hundreds of members may start at once |
 | `log.cleaner.dedupe.buffer.size` | 2 MB | 128 MB | it is taken on the heap |
 | threads (`num.network.threads`, `num.io.threads`, `background.threads`) | 2, 4, 2 | 3, 8, 10 | |
 
@@ -154,6 +155,7 @@ def properties(
         "group.consumer.min.heartbeat.interval.ms": 50,
         "log.cleaner.dedupe.buffer.size": 2_097_153,  # must be above 1 MB for each cleaner
         "num.network.threads": 2,
+        "socket.listen.backlog.size": 1024,
         "num.io.threads": 4,
         "background.threads": 2,
     }

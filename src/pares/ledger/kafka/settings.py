@@ -75,6 +75,14 @@ OURS: Final = frozenset(
 _SECRET: Final = re.compile(r"password|secret|key|token|jaas|credential|ssl\.certificate|sasl\.oauthbearer\.config")
 
 
+_HUNG: Final = 5000
+"""Milliseconds after which a connection is given up on which a question was not answered. Who asks gives up sooner. [where a
+broker is busy for longer than a request may take, each of hundreds of clients drops its connections, and makes new ones: the
+broker does nothing but take them, and none is answered]"""
+_CONNECTS: Final = 2500
+"""Milliseconds for a new connection: the system of a broker whose queue was full is asked once more after one second."""
+
+
 @dataclass(frozen=True)
 class Settings(Usual):
     """What a Kafka ledger was opened with."""
@@ -123,7 +131,7 @@ class Settings(Usual):
             "reconnect.backoff.max.ms": 100,
             "retry.backoff.ms": 10,
             "retry.backoff.max.ms": 100,
-            "socket.connection.setup.timeout.ms": max(1000, self.milliseconds),
+            "socket.connection.setup.timeout.ms": max(_CONNECTS, self.milliseconds),
             "socket.keepalive.enable": True,
             "socket.nagle.disable": True,
             "topic.metadata.refresh.fast.interval.ms": 20,
@@ -132,7 +140,7 @@ class Settings(Usual):
             **self.client,
             # ... then what not.
             "bootstrap.servers": self.servers,
-            "socket.timeout.ms": self.milliseconds,
+            "socket.timeout.ms": max(_HUNG, self.milliseconds),
             "allow.auto.create.topics": False,
             # What the clients say reaches the ledger as errors; the rest of their logs is for who looks for it.
             "log_level": 0,
