@@ -183,7 +183,7 @@ class Log(Declaring, Protocol):
 
         Waits up to `timeout` seconds for the first one. Returns at most `max_records`, and fewer once it has
         `MAX_READ_BYTES`. Raises `LedgerGap` if `offset` is below `start`, `LedgerRewound` if it is above `end`, and
-        `LedgerUnavailable`. It does not notice that the log is another one if that one is long enough: see `identity`.
+        `LedgerUnavailable`. It need not notice that the log is another one if that one is long enough: see `identity`.
         """
         ...
 

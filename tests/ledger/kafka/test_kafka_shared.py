@@ -11,7 +11,7 @@ import pytest
 from kafka_stages import Cluster, opened
 from log_tools import PATIENT, append_again, open_again, until
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry
 from pares.ledger.kafka import shared
 from pares.ledger.kafka.log import KafkaLedger
@@ -169,10 +169,8 @@ def test_a_waiter_that_is_interrupted_leaves_nobody_waiting() -> None:
     class Broken:
         """An interrupt while the next one waits for its turn."""
 
-        def __enter__(self) -> None:
+        def acquire(self, **_: object) -> None:
             raise KeyboardInterrupt
-
-        def __exit__(self, *_: object) -> None: ...
 
     first = threading.Thread(target=lambda: told.append(together.ask(slow)), daemon=True)
     first.start()
@@ -249,12 +247,16 @@ def test_a_passage_of_another_log_does_not_go_on(came: list[Entry]) -> None:
     assert (passage.asked, offsets(passage.take(0, 100))) == (5.0, list(range(10)))
 
 
-def test_a_passage_that_grows_lets_go_of_its_first_half() -> None:
-    passage, size = Passage(HERE, entries(0, 3, MAX_READ_BYTES // 4), 5.0), MAX_READ_BYTES // 4
+def test_a_passage_that_is_too_large_lets_go_of_its_first_half() -> None:
+    size = MAX_READ_BYTES // 4
+    passage = Passage(HERE, entries(0, 3, size), 5.0)
+    passage.shorten()
+    assert passage.reaches(0)
     assert passage.goes_on(entries(2, 4, size), 6.0)
+    assert offsets(passage.take(0, 3)) == [0, 1, 2], "not before its reader has what it asked for"
+    passage.shorten()
     assert offsets(passage.take(3, 10)) == [3, 4, 5]
     assert not passage.reaches(2)
-    assert passage.size == 3 * size
 
 
 def test_holes_of_a_passage_are_passed_over() -> None:
@@ -276,6 +278,38 @@ def test_what_goes_beyond_an_end_that_was_asked_for_later_is_of_another_log(monk
     passages.ends(HERE, 99, 101.0)
     assert not passages.reaching(HERE, 0)
     assert passages.reaching(("t", 1), 0), "of this partition nobody has said so"
+
+
+def test_what_a_handler_raises_on_the_thread_that_asks_is_no_affair_of_others(callers: Callers) -> None:
+    callers.service.may_answer.release(1000)
+    asks, may, raised = threading.Event(), threading.Event(), list[BaseException]()
+
+    def timed_out() -> int:
+        asks.set()
+        assert may.wait(HANG)
+        raise TimeoutError
+
+    def first() -> None:
+        try:
+            callers.together.ask(timed_out)
+        except TimeoutError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=first, daemon=True)
+    thread.start()
+    assert asks.wait(HANG)
+    callers.ask()
+    may.set()
+    thread.join(HANG)
+    callers.join()
+    assert (len(raised), callers.told) == (1, [1])
+
+
+def test_one_that_is_to_ask_for_all_waits_no_longer_than_they_do() -> None:
+    together = Together[int](0.05)
+    with together._asks, pytest.raises(LedgerUnavailable, match="has not: ask again"):  # pyright: ignore[reportPrivateUsage]
+        together.ask(lambda: 1)
+    assert together.ask(lambda: 2) == 2
 
 
 def test_nobody_waits_for_ever_for_one_that_has_gone() -> None:
@@ -303,13 +337,16 @@ def test_a_handler_on_a_thread_that_waits_asks_for_itself(callers: Callers) -> N
 
 
 def test_only_so_much_is_kept_and_the_last_fetch_in_any_case() -> None:
-    passages = Passages()
-    for number in range(10):
-        passages.put(HERE, entries(number * 20, 10), shared.time.monotonic())
-    assert [at for at in range(0, 200, 20) if passages.reaching(HERE, at)] == [120, 140, 160, 180]
-    passages.put(HERE, entries(300, 2, MAX_READ_BYTES), shared.time.monotonic())
-    assert passages.reaching(HERE, 300)
-    assert not passages.reaching(HERE, 180)
+    passages, many = Passages(), range(0, 600, 20)
+    for at in many:
+        passages.put(HERE, entries(at, 10), shared.time.monotonic())
+        passages.reaching(HERE, 0)  # somebody goes on reading there
+    kept = [at for at in many if passages.reaching(HERE, at)]
+    assert kept == [0, *many[1 - len(kept) :]]
+    assert 4 < len(kept) < len(many)
+    passages.put(HERE, entries(1000, 2, MAX_READ_BYTES), shared.time.monotonic())
+    assert passages.reaching(HERE, 1001)
+    assert not passages.reaching(HERE, 580)
 
 
 def test_of_several_the_one_that_reaches_furthest_is_taken() -> None:
@@ -327,7 +364,7 @@ def test_what_nobody_goes_on_from_is_let_go(monkeypatch: pytest.MonkeyPatch) -> 
     now += 20.0
     passages.put(HERE, entries(20, 10), now)
     now += 20.0
-    passages.forget_old()
+    passages.tidy()
     assert [bool(passages.reaching(HERE, at)) for at in (0, 20)] == [False, True]
 
 
@@ -340,7 +377,7 @@ def test_many_that_read_one_log_have_it_sent_a_few_times(cluster: Cluster, topic
     collect = seeker._collect  # pyright: ignore[reportPrivateUsage]
 
     def counted(*args: Any) -> Any:
-        error, entries = collect(*args), args[-1]
+        error, entries = collect(*args), args[4]
         fetched.append(len(entries))
         return error
 
@@ -378,7 +415,7 @@ def test_what_was_fetched_before_is_not_handed_on_when_the_log_is_another_one(cl
     def new() -> bool:
         try:
             seen.append({entry.payload for entry in ledger.read(200, max_records=200)})
-        except LedgerUnavailable:
+        except (LedgerUnavailable, LedgerRewound):
             return False
         return seen[-1] == {b"new"}
 

@@ -46,7 +46,7 @@ from pares.ledger.kafka.append import Appender
 from pares.ledger.kafka.checks import checks
 from pares.ledger.kafka.seek import Seeker
 from pares.ledger.kafka.settings import Settings, log, take
-from pares.ledger.kafka.shared import Together
+from pares.ledger.kafka.shared import TURNS, Together
 from pares.ledger.kafka.tail import Tails
 from pares.ledger.kafka.topic import Topic, Topics
 from pares.ledger.service_log import LOOK, Gone, Known, TailedLog
@@ -63,8 +63,6 @@ _ASIDE: Final = 2.0
 _NEWS: Final = 0.3
 """Seconds for which a topic that is not there is asked for again."""
 _PAUSE: Final = 0.02
-_TURNS: Final = 20
-"""So many times as long as a request may take, a thread waits for what another one asks for it."""
 
 
 class _Shared:
@@ -83,7 +81,7 @@ class _Shared:
         """Of each topic: the identity that it had when it was last there."""
         self._asked: dict[str, tuple[Asked, float]] = {}
         """Of topics: what the brokers are being asked, and since when."""
-        self._patience = _TURNS * settings.timeout
+        self._patience = TURNS * settings.timeout
         self._looks: dict[str, Together[tuple[str, int]]] = {}
         self._ends: dict[tuple[str, int], Together[tuple[int, int]]] = {}
         self._news: dict[tuple[str, int], Together[bool]] = {}

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.kafka.client import client_module, new_client
@@ -33,7 +33,7 @@ from pares.ledger.kafka.errors import (
 )
 from pares.ledger.kafka.marks import is_quiet
 from pares.ledger.kafka.settings import Settings, log
-from pares.ledger.kafka.shared import KEPT, Passage, Passages
+from pares.ledger.kafka.shared import KEPT, TURNS, Passage, Passages, within
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -80,6 +80,7 @@ class Seeker:
         self._settings = settings
         self._reading = reading
         self._where = where
+        self._patience = TURNS * settings.timeout
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._client: _Client | None = None
@@ -102,7 +103,9 @@ class Seeker:
                 asked = time.monotonic()
                 found = self._bounds(client, topic, partition, (end - began) / 2)
                 if isinstance(found, tuple):
-                    self._newest[topic, partition] = found[1], asked
+                    before = self._newest.get((topic, partition))
+                    if before is None or before[1] < asked:
+                        self._newest[topic, partition] = found[1], asked
                     return found
                 if found.code() in (*GONE, *MOVING):
                     self.doubt()
@@ -147,7 +150,7 @@ class Seeker:
         broker has had since. Those that wait for their turn meanwhile need one fetch, if they are in the same passage."""
         place, called, reads_on = (topic, partition), time.monotonic(), max_records > _FEW
         wanted, since = (max(max_records, _AHEAD), called - KEPT) if reads_on else (max_records, called)
-        with self._lock:
+        with within(self._lock, self._patience):
             self._let_go_of_doubtful(place)
             passage = self._passages.reaching(place, offset)
             if passage is not None:
@@ -155,25 +158,34 @@ class Seeker:
                 if not lacks and passage.asked >= since:
                     return passage.take(offset, max_records), False
                 if self._go_on(passage, offset, end, wanted if lacks else 0):
-                    return passage.take(offset, max_records), bool(self._quiet)
+                    found = passage.take(offset, max_records)
+                    self._passages.tidy()
+                    return found, bool(self._quiet)
                 self._passages.forget()
             asked = time.monotonic()
             entries, error = self._fetch(place, offset, end, wanted)
             if error is not None and not entries:
                 raise self._unread(error, topic, offset)
+            found = limited(entries, max_records)
             if reads_on:
                 self._passages.put(place, entries, asked)
-            return limited(entries, max_records), bool(self._quiet)
+            return found, bool(self._quiet)
 
     def _go_on(self, passage: Passage, offset: int, end: int, wanted: int) -> bool:
-        """Fetch the last entry of a passage once more, and what follows, for a reader at `offset`. False if it is no longer
-        there: then what was before it isn't either, or was trimmed."""
-        asked, last = time.monotonic(), passage.last.offset
-        entries, error = self._fetch(passage.place, last, max(end, last + 1), 1 + wanted)
+        """Fetch the last entry of a passage once more, and what follows, for a reader at `offset`. False if nothing is there
+        any more. Raises `LedgerRewound` if something else is: no reader may go on in another log as if it
+        were the same (R12)."""
+        asked, last = time.monotonic(), passage.last
+        beside = len(last.payload)
+        entries, error = self._fetch(passage.place, last.offset, max(end, last.offset + 1), 1 + wanted, beside)
         if error is not None and not (entries and entries[-1].offset >= offset):
             if error.code() in LOST_POSITION:
                 return False
             raise self._unread(error, passage.place[0], offset)
+        if entries and entries[0].offset == last.offset and entries[0] != last:
+            self._passages.forget()
+            what = f"entry {last.offset} of partition {passage.place[1]}"
+            raise LedgerRewound(f"{self._where}: {what} is not what it was: it is another log, or it lost its tail")
         return passage.goes_on(entries, asked)
 
     def _let_go_of_doubtful(self, place: tuple[str, int]) -> None:
@@ -186,7 +198,7 @@ class Seeker:
     def news(self, topic: str, partition: int, offset: int, known: int) -> News | None:
         """What stands at `offset` and behind it; up to below `known` at least, if that is more. None if that can't be said:
         then the leader's bounds tell what the matter is."""
-        with self._lock, self._using() as client:
+        with within(self._lock, self._patience), self._using() as client:
             place = [client_module().TopicPartition(topic, partition, offset)]
             entries: list[Entry] = []
             client.consumer.assign(place)
@@ -210,19 +222,17 @@ class Seeker:
             self.renew()
         if self._lock.acquire(blocking=False):
             try:
-                self._passages.forget_old()
+                self._passages.tidy()
             finally:
                 self._lock.release()
 
     def forget(self) -> None:
         """The log is another one: what was read ahead is not in it."""
-        with self._lock:
-            self._passages.forget()
+        self.doubt()
 
     def renew(self) -> None:
         """Ask through a new client: the old one may look for a topic that was made anew where the one before was."""
-        with self._lock:
-            self._passages.forget()
+        self.doubt()
         with self._making:
             client = self._client
             if client is None:
@@ -233,14 +243,14 @@ class Seeker:
             client.consumer.close()
 
     def _fetch(
-        self, place: tuple[str, int], offset: int, end: int, wanted: int
+        self, place: tuple[str, int], offset: int, end: int, wanted: int, beside: int = 0
     ) -> tuple[list[Entry], KafkaError | None]:
-        """What stands there, and what went wrong, if that ended it."""
+        """What stands there, and what went wrong, if that ended it. `beside`: bytes of it that do not count."""
         kafka, entries = client_module(), list[Entry]()
         with self._using() as client:
             start = [kafka.TopicPartition(*place, offset)]
             client.consumer.assign(start)
-            error = self._collect(client.consumer, start, end, wanted, entries)
+            error = self._collect(client.consumer, start, end, wanted, entries, beside)
             with contextlib.suppress(kafka.KafkaException, RuntimeError):
                 client.consumer.unassign()
         if error is not None and error.code() in (*GONE, *MOVING, *LOST_POSITION):
@@ -253,11 +263,11 @@ class Seeker:
         )
 
     def _collect(
-        self, consumer: Any, place: list[Any], end: int, wanted: int, entries: list[Entry]
+        self, consumer: Any, place: list[Any], end: int, wanted: int, entries: list[Entry], beside: int = 0
     ) -> KafkaError | None:
         """Add to `entries` what comes from `place` on, until it is enough. What went wrong, if that ended it."""
         kafka = client_module()
-        offset, size = place[0].offset, 0
+        offset, size = place[0].offset, -beside
         self._quiet.clear()
         deadline = time.monotonic() + self._settings.timeout
         stalled = time.monotonic() + _STALL

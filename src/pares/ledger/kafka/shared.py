@@ -8,24 +8,43 @@ them, and ten thousand more behind it; a broker that is too busy for that answer
 from __future__ import annotations
 
 import bisect
+import contextlib
 import copy
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, Generic, TypeVar
 
-from pares.core.errors import LedgerUnavailable
+from pares.core.errors import LedgerUnavailable, ParesError
 from pares.ledger.base import MAX_READ_BYTES, Entry, limited
 
+TURNS: Final = 20
+"""So many times as long as a request may take, a thread waits for what another one asks."""
 KEPT: Final = 5.0
 """Seconds for which entries are handed on that were fetched before: it may be another log by then, and nobody have said so.
 After that the broker is asked for the last of them once more: if that is unchanged, so are those before it."""
-_FETCHES: Final = 4
-"""So many passages are kept: readers of one log don't keep step."""
+_PASSAGES: Final = 16
+"""So many are kept at the most: readers of one log don't keep step, and some read several."""
+_ENTRY: Final = 180
+"""Bytes that an entry takes beside its payload."""
 _UNUSED: Final = 30.0
 """Seconds after which a passage is let go that nobody goes on from."""
 
+_NOT_ASKED: Final = "the thread that was to ask for all has not: ask again"
+
 T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def within(lock: threading.Lock, patience: float) -> Generator[None]:
+    """Holds the lock. Raises `LedgerUnavailable` if it is not to be had in so many seconds: a thread that has it may wait for
+    this one, as a signal's handler may."""
+    if not lock.acquire(timeout=patience):
+        raise LedgerUnavailable(_NOT_ASKED)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class _Answer(Generic[T]):
@@ -35,11 +54,11 @@ class _Answer(Generic[T]):
         self.since = time.monotonic()
         self.came = threading.Event()
         self.found: list[T] = []
-        self.error: Exception = LedgerUnavailable("the thread that asked for all was interrupted: ask again")
+        self.error: ParesError = LedgerUnavailable("the thread that asked for all was interrupted: ask again")
 
     def get(self, patience: float) -> T:
         if not self.came.wait(patience):
-            raise LedgerUnavailable("the thread that was to ask for all has not: ask again")
+            raise LedgerUnavailable(_NOT_ASKED)
         if not self.found:
             raise copy.copy(self.error)  # what each of many raises would know the frames of all of them
         return self.found[0]
@@ -74,18 +93,18 @@ class Together(Generic[T]):
 
     def _ask(self, question: Callable[[], T]) -> T:
         mine = _Answer[T]()
-        with self._lock:
-            theirs = self._next
-            if theirs is None or theirs.came.is_set() or theirs.since + self._patience < mine.since:
-                self._next = theirs = mine
-        if theirs is not mine:
-            return theirs.get(self._patience)
-        try:
-            with self._asks:
+        try:  # from here on, so that an interrupt leaves nobody waiting
+            with self._lock:
+                theirs = self._next
+                if theirs is None or theirs.came.is_set() or theirs.since + self._patience < mine.since:
+                    self._next = theirs = mine
+            if theirs is not mine:
+                return theirs.get(self._patience)
+            with within(self._asks, self._patience):
                 self._withdraw(mine)  # who comes from now on comes too late for this one
                 mine.found.append(question())
             return mine.found[0]
-        except Exception as error:
+        except ParesError as error:  # others are this thread's own affair, such as what a signal's handler has raised
             mine.error = copy.copy(error)
             raise
         finally:
@@ -108,7 +127,7 @@ class Passage:
         self.entries = entries
         self.asked = asked
         """When the fetch began that brought the last ones, or found the last one unchanged."""
-        self.size = sum(len(entry.payload) for entry in entries)
+        self.size = _size(entries)
 
     @property
     def last(self) -> Entry:
@@ -127,17 +146,20 @@ class Passage:
         return limited(self.entries[first : first + max_records], max_records)
 
     def goes_on(self, entries: list[Entry], asked: float) -> bool:
-        """Takes these in, which were fetched from its last offset on, at `asked`. False if they are of another log, or of one
-        that has lost its tail: then the last entry is not there any more, byte for byte (R12)."""
-        if not entries or (entries[0].offset, entries[0].payload) != (self.last.offset, self.last.payload):
+        """Takes these in, which were fetched from its last offset on, at `asked`. False if its last entry is not there any
+        more: it was trimmed, or the log is another one."""
+        if not entries or entries[0] != self.last:
             return False
         self.entries += entries[1:]
         self.asked = asked
-        self.size += sum(len(entry.payload) for entry in entries[1:])
+        self.size += _size(entries[1:])
+        return True
+
+    def shorten(self) -> None:
+        """Lets go of its first half, if it is too large. Not before the reader that has made it grow has what it asked for."""
         if self.size > MAX_READ_BYTES:
             del self.entries[: len(self.entries) // 2]
-            self.size = sum(len(entry.payload) for entry in self.entries)
-        return True
+            self.size = _size(self.entries)
 
     def _at(self, offset: int) -> int:
         return bisect.bisect_left(self.entries, offset, key=_offset)
@@ -145,6 +167,10 @@ class Passage:
 
 def _offset(entry: Entry) -> int:
     return entry.offset
+
+
+def _size(entries: list[Entry]) -> int:
+    return sum([len(entry.payload) for entry in entries]) + _ENTRY * len(entries)
 
 
 class Passages:
@@ -156,14 +182,26 @@ class Passages:
     def put(self, place: tuple[str, int], entries: list[Entry], asked: float) -> None:
         """`place`: topic and partition; `asked`: when the fetch began."""
         if entries:
-            self._kept = [*self._kept, Passage(place, entries, asked)][-_FETCHES:]
-            while len(self._kept) > 1 and sum(passage.size for passage in self._kept) > MAX_READ_BYTES:
-                self._kept.pop(0)
+            self._kept.append(Passage(place, entries, asked))
+            self.tidy()
 
     def reaching(self, place: tuple[str, int], offset: int) -> Passage | None:
         """The one that reaches furthest of those with this offset."""
         found = [passage for passage in self._kept if passage.place == place and passage.reaches(offset)]
-        return max(found, key=lambda passage: passage.last.offset, default=None)
+        passage = max(found, key=lambda passage: passage.last.offset, default=None)
+        if passage is not None:  # those that were of use last are kept longest
+            self._kept.remove(passage)
+            self._kept.append(passage)
+        return passage
+
+    def tidy(self) -> None:
+        """Lets go of what nobody has gone on from lately, and of what is too much."""
+        since = time.monotonic() - _UNUSED
+        self._kept = [passage for passage in self._kept if passage.asked >= since][-_PASSAGES:]
+        for passage in self._kept:
+            passage.shorten()
+        while len(self._kept) > 1 and sum(passage.size for passage in self._kept) > MAX_READ_BYTES:
+            self._kept.pop(0)
 
     def ends(self, place: tuple[str, int], end: int, asked: float) -> None:
         """The partition ended there when that was asked: what was fetched before and goes beyond it is of another log, or of a
@@ -174,8 +212,3 @@ class Passages:
 
     def forget(self) -> None:
         self._kept = []
-
-    def forget_old(self) -> None:
-        """Those that nobody has gone on from lately."""
-        since = time.monotonic() - _UNUSED
-        self._kept = [passage for passage in self._kept if passage.asked >= since]
