@@ -444,6 +444,6 @@ def check_name(what: str, name: object) -> str:
         return name
     shown = name if len(name) <= 60 else name[:57] + "..."
     raise ConfigError(
-        f"{what} {shown!r} ({len(name)} characters) can't be used: give 1 to {MAX_NAME}, no control characters and no lone "
-        "surrogates"
+        f"{what} {shown!r} ({len(name)} characters) can't be used: "
+        f"give 1 to {MAX_NAME} characters, no control characters and no lone surrogates"
     )
