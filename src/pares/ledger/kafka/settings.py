@@ -76,7 +76,7 @@ _SECRET: Final = re.compile(r"password|secret|key|token|jaas|credential|ssl\.cer
 
 
 _HUNG: Final = 5000
-"""Milliseconds after which a connection is given up on which a question was not answered. Who asks gives up sooner. [where a
+"""Milliseconds after which a connection is given up on which a question was not answered. A caller gives up sooner. [where a
 broker is busy for longer than a request may take, each of hundreds of clients drops its connections, and makes new ones: the
 broker does nothing but take them, and none is answered]"""
 _CONNECTS: Final = 2500
