@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -55,6 +55,8 @@ from pares.ledger.window import Window
 
 if TYPE_CHECKING:
     from pares.ledger.kafka.topic import Asked
+
+T = TypeVar("T")
 
 _SILENCE: Final = 5.0
 """Seconds after which the brokers are asked for a topic's id when the tail hears nothing: it may not hear of that either."""
@@ -82,19 +84,27 @@ class _Shared:
         self._asked: dict[str, tuple[Asked, float]] = {}
         """Of topics: what the brokers are being asked, and since when."""
         self._patience = TURNS * settings.timeout
-        self._looks: dict[str, Together[tuple[str, int]]] = {}
-        self._ends: dict[tuple[str, int], Together[tuple[int, int]]] = {}
-        self._news: dict[tuple[str, int], Together[bool]] = {}
+        self._questions: dict[tuple[str, str, int], Together[Any]] = {}
+        """What threads ask together, by what it is, and of which topic and partition."""
         keep_after_fork(self)
 
     def look(self, topic: str, wait: float | None = None) -> tuple[str, int]:
         """`wait`: seconds for the brokers' answer, if others than for any; then nobody else is waited for."""
         if wait is not None:
             return self._look(topic, wait)
-        return self._looks.setdefault(topic, Together(self._patience)).ask(lambda: self._look(topic, None))
+        return self._together(("look", topic, -1), lambda: self._look(topic, None))
+
+    def _together(self, what: tuple[str, str, int], question: Callable[[], T]) -> T:
+        """The answer to a question that other threads may ask at the same time."""
+
+        def ask() -> T:
+            self.lifetime.check()  # it may have been closed since the caller began to wait
+            return question()
+
+        together = self._questions.get(what) or self._questions.setdefault(what, Together(self._patience))
+        return together.ask(ask)
 
     def _look(self, topic: str, wait: float | None) -> tuple[str, int]:
-        self.lifetime.check()  # it may have been closed since the caller began to wait
         self._asked.pop(topic, None)
         asked = time.monotonic()
         found = self.topics.describe(topic, wait)
@@ -149,12 +159,7 @@ class _Shared:
 
     def ends(self, topic: str, partition: int, least: int = 0) -> tuple[int, int]:
         """As the partition's leader says. One that has just become it answers when it knows: `least` needs no thought."""
-
-        def ask() -> tuple[int, int]:
-            self.lifetime.check()
-            return self.seeker.ends(topic, partition)
-
-        return self._ends.setdefault((topic, partition), Together(self._patience)).ask(ask)
+        return self._together(("ends", topic, partition), lambda: self.seeker.ends(topic, partition))
 
     def fetch(self, topic: str, partition: int, offset: int, end: int, max_records: int) -> list[Entry]:
         found, quiet = self.seeker.fetch(topic, partition, offset, end, max_records)
@@ -172,11 +177,9 @@ class _Shared:
             raise
 
     def catch_up(self, window: Window) -> bool:
-        place = window.topic, window.partition
-        return self._news.setdefault(place, Together(self._patience)).ask(lambda: self._catch_up(window))
+        return self._together(("news", window.topic, window.partition), lambda: self._catch_up(window))
 
     def _catch_up(self, window: Window) -> bool:
-        self.lifetime.check()
         life, since = window.life, time.monotonic()
         news = self.seeker.news(window.topic, window.partition, window.high, window.known)
         if news is not None:
