@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -40,3 +41,19 @@ def stop_between_writes(process: subprocess.Popen[Any], file: Path) -> None:
             time.sleep(0.0005)
         stop(process)
         connection.execute("rollback")
+
+
+_WITH_THE_INDEX: Final = """
+import fcntl, os, signal, sys
+index = open(sys.argv[1], "r+b")
+fcntl.lockf(index, fcntl.LOCK_EX, 5, 123)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def stopped_with_the_index(file: Path) -> subprocess.Popen[bytes]:
+    """A process that stands still where it has, as anybody has for a moment, the locks by which one begins to read that SQLite
+    file (five bytes of the shared index). It ends when it goes on."""
+    process = subprocess.Popen([sys.executable, "-c", _WITH_THE_INDEX, f"{file}-shm"])
+    os.waitpid(process.pid, os.WUNTRACED)
+    return process

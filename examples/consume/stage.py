@@ -86,28 +86,18 @@ class Stage:
         with self.database:
             self.database.execute(SCHEMA)
         self._rng = Random(self.plan.seed)
-        self._producing = threading.Event()
+        self._over = threading.Event()
         self.began = time.monotonic()
 
     # Orders --------------------------------------------------------------------------------------------------------------
 
-    def produce(self) -> None:
-        """Orders, a few at a time, until the storm is over. On a thread of its own."""
+    def _produce(self) -> None:
+        """Orders, a few at a time, until the storm is over."""
         number, rng = 0, Random(self.plan.seed)
-        while not self._producing.wait(0.05):
+        while not self._over.wait(0.05):
             for _ in range(max(1, self.plan.rate // 20)):
                 number += 1
                 self.topic.append(b"order %d" % number, key=b"customer %d" % rng.randrange(CUSTOMERS))
-
-    @contextlib.contextmanager
-    def orders(self) -> Iterator[None]:
-        thread = threading.Thread(target=self.produce, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._producing.set()
-            thread.join()
 
     # Workers -------------------------------------------------------------------------------------------------------------
 
@@ -148,9 +138,30 @@ class Stage:
     def _told(self, text: str) -> None:
         self.faults.append(f"{time.monotonic() - self.began:5.1f} s  {text}")
 
-    def mend(self) -> None:
-        """All run again."""
+    def _harm(self) -> None:
+        """Faults at the plan's pace, and what comes after each, until the storm is over; then all run again."""
+        fault_at = self.plan.pace
+        while not self._over.wait(0.05):
+            now = time.monotonic() - self.began
+            self.step(now)
+            if now >= fault_at:
+                self.fault(now)
+                fault_at += self.plan.pace
         self.step(float("inf"))
+
+    @contextlib.contextmanager
+    def storm(self) -> Iterator[None]:
+        """Orders and faults, each on a thread of its own: a worker that is frozen may have a lock of the database that all
+        wait for who read it, so none of them must be what lets it go on."""
+        threads = [threading.Thread(target=does, daemon=True) for does in (self._produce, self._harm)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
 
     # What came of it -----------------------------------------------------------------------------------------------------
 
@@ -211,19 +222,14 @@ def run(stage: Stage, shown: list[float]) -> Iterator[float]:
     plan = stage.plan
     for number in range(plan.workers):
         stage.start(f"worker-{number}")
-    fault_at, before = plan.pace, (0.0, 0)
-    with stage.orders():
+    before = (0.0, 0)
+    with stage.storm():
         while (now := time.monotonic() - stage.began) < plan.seconds:
-            stage.step(now)
-            if now >= fault_at:
-                stage.fault(now)
-                fault_at += plan.pace
             booked = stage.booked()
             if now - before[0] >= 1:
                 shown[:], before = [(booked - before[1]) / (now - before[0])], (now, booked)
             yield now
             time.sleep(0.1)
-    stage.mend()
     end = time.monotonic() + PATIENCE
     while not stage.worked_off() and time.monotonic() < end:
         yield time.monotonic() - stage.began

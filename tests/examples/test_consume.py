@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+from examples.consume.stage import Plan, Stage, Worker
 from examples.troupe import ROOT
+
+from standstill import stopped_with_the_index
 
 pytestmark = pytest.mark.processes
 
@@ -22,3 +27,13 @@ def test_with_the_fence_every_order_is_booked_once() -> None:
     assert found["kills"] + found["freezes"] >= 3
     assert found["orders"] == found["booked"] > 0
     assert (found["missing"], found["twice"]) == (0, 0)
+
+
+def test_a_worker_that_is_frozen_with_a_lock_of_the_database_goes_on(tmp_path: Path) -> None:
+    """Though the one that counts what was booked waits for that lock."""
+    with closing(Stage(Plan(session=0.5), tmp_path)) as stage:
+        worker = Worker("worker-0", stopped_with_the_index(Path(stage.sink)), "frozen", until=1.0)
+        stage.workers = [worker]
+        with stage.storm():
+            assert stage.booked() == 0
+        assert worker.process.wait(60) == 0

@@ -21,6 +21,7 @@ from pares.core.errors import LedgerUnavailable
 from pares.ledger import Ledger
 from pares.ledger.sqlite import front
 from pares.ledger.sqlite.errors import unavailable
+from standstill import stopped_with_the_index
 
 HANG = 60.0
 IN_TRANSACTION = """
@@ -212,6 +213,7 @@ def test_no_descriptors_left(sqlite: SqliteStage) -> None:
     ("name", "unknown"),
     [
         ("SQLITE_BUSY", False),
+        ("SQLITE_PROTOCOL", False),
         ("SQLITE_FULL", False),
         ("SQLITE_READONLY", False),
         ("SQLITE_IOERR_WRITE", False),
@@ -231,6 +233,20 @@ def test_what_a_failed_commit_means(name: str, unknown: bool) -> None:
     text = str(unavailable(error, "x.db", "append", at_commit=True))
     assert name in text
     assert ("unknown" in text) is unknown
+
+
+@pytest.mark.processes
+def test_a_process_that_is_frozen_with_the_index_is_told_of(sqlite: SqliteStage) -> None:
+    """SQLite waits for it by itself, some ten seconds, and then calls it a matter of protocol."""
+    ledger = sqlite.open(busy_timeout=0.1)
+    ledger.append(b"before")
+    holder = stopped_with_the_index(sqlite.path)
+    with pytest.raises(LedgerUnavailable, match="may be frozen") as caught:
+        ledger.append(b"x")
+    assert caught.value.unknown is False
+    holder.send_signal(signal.SIGCONT)
+    assert holder.wait(HANG) == 0
+    assert ledger.append(b"after") == 1
 
 
 def test_an_interrupted_append_leaves_a_usable_ledger(sqlite: SqliteStage) -> None:

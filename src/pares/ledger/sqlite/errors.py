@@ -16,7 +16,9 @@ from typing import Final
 
 from pares.core.errors import LedgerUnavailable
 
-_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# PROTOCOL: a lock in the shared index was held for some ten seconds, which SQLite itself waits for; by a process that is frozen
+# at a place where it has it for a moment.
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # Errors of COMMIT after which the transaction's last frame is surely not in the file.
 _NEVER: Final = (*_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
