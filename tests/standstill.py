@@ -1,4 +1,5 @@
-"""Processes that stand still, but not in the middle of a write: who has SQLite's write lock then keeps everybody out."""
+"""Processes that stand still: not in the middle of a write, as whoever has SQLite's write lock keeps everybody out; or just
+where they have another of its locks."""
 
 from __future__ import annotations
 
