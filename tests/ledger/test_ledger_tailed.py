@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from log_tools import HANG
 
-from pares.core.errors import LedgerRewound
+from pares.core.errors import LedgerRewound, LedgerUnavailable
 from pares.ledger import Entry
+from pares.ledger import window as window_module
 from pares.ledger.client_options import Usual
 from pares.ledger.handle_state import Lifetime
 from pares.ledger.service_log import Known, TailedLog
@@ -22,7 +24,7 @@ from pares.ledger.window import TailBell, Window
 class Shelf:
     """A service whose tail is as late as a test wants it."""
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: float = window_module.FRESH) -> None:
         self.settings = Usual(None, None, None, 1.0, 1.0, "", False)
         self.lifetime = Lifetime("shelf://")
         self.known = Known()
@@ -30,7 +32,11 @@ class Shelf:
         self.doubts = self.caught_up = 0
         self.says_end = False
         """Whether it says, with what it brings, that nothing follows."""
-        self._window = Window("t", 0)
+        self.and_then: Callable[[], object] = lambda: None
+        """What happens when it has said so, before the reader looks."""
+        self.fails = False
+        self.error: LedgerUnavailable | None = None
+        self._window = Window("t", 0, fresh)
 
     def look(self, topic: str) -> tuple[str, int]:
         self.known.put(topic, "shelf", 1, 0.0)
@@ -58,9 +64,14 @@ class Shelf:
 
     def catch_up(self, window: Window) -> bool:
         self.caught_up += 1
+        if self.error is not None:
+            raise self.error
+        if self.fails:
+            return False
         new = [entry for entry in self.entries if entry.offset >= window.high]
         quiet = {entry.offset for entry in new}
         window.put(new, 0, quiet, life=window.life, at_end=self.says_end or not new, since=time.monotonic())
+        self.and_then()
         return True
 
     def stuck(self, window: Window) -> None: ...
@@ -190,8 +201,8 @@ def test_an_old_answer_about_a_log_does_not_undo_a_newer_one() -> None:
     assert known.put("t", "three", 1, 4.0)
 
 
-def lazy_shelf() -> tuple[Shelf, ShelfLog]:
-    shelf = Shelf()
+def lazy_shelf(fresh: float = window_module.FRESH) -> tuple[Shelf, ShelfLog]:
+    shelf = Shelf(fresh)
     log = ShelfLog(shelf, "t", "shelf://")
     shelf.push()
     shelf.window("t", 0).lazy = True
@@ -208,8 +219,11 @@ def test_a_lazy_window_is_filled_by_its_readers() -> None:
     assert log.read(2) == []
 
 
-def test_a_read_says_that_the_log_ended_with_it_only_if_the_service_has_said_so_since() -> None:
-    shelf, log = lazy_shelf()
+def test_a_read_says_that_the_log_ended_with_it_only_if_the_service_has_said_so_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(window_module, "LAZY_FRESH", HANG)
+    shelf, log = lazy_shelf(HANG)
     log.append_many([b"a", b"b"], urgent=False)
     entries, ended = log.read_whole(0, 0, 10)
     assert ([entry.payload for entry in entries], ended) == ([b"a", b"b"], False)
@@ -224,6 +238,90 @@ def test_a_read_says_that_the_log_ended_with_it_only_if_the_service_has_said_so_
     assert ([entry.payload for entry in entries], ended) == ([b"d"], False), "there is more than it was to bring"
     shelf.window("t", 0).shut()
     assert log.read_whole(3, 0, 10)[1] is False
+
+
+def test_a_read_of_all_brings_what_others_have_brought_and_what_came_since_at_once() -> None:
+    shelf, log = lazy_shelf()
+    shelf.says_end = True
+    log.append_many([b"a", b"b"], urgent=False)
+    assert len(log.read(0)) == 2, "another reader"
+    log.append(b"c")
+    entries, ended = log.read_whole(0, 0, 10)
+    assert ([entry.payload for entry in entries], ended, shelf.caught_up) == ([b"a", b"b", b"c"], True, 2)
+
+
+def test_a_read_of_all_ends_where_the_log_did_though_more_comes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the service has said of its end stays true of all that stood there when it was asked."""
+    monkeypatch.setattr(window_module, "LAZY_FRESH", -HANG)  # each read asks
+    shelf, log = lazy_shelf()
+    shelf.says_end = True
+
+    def brings(payload: bytes) -> None:
+        shelf.append("t", [payload], 0)
+        shelf.push()
+
+    log.append(b"a")
+    shelf.and_then = partial(brings, b"b")
+    entries, ended = log.read_whole(0, 0, 10)
+    assert ([entry.payload for entry in entries], ended, shelf.caught_up) == ([b"a", b"b"], True, 1)
+    brings(b"c")
+    shelf.and_then = partial(brings, b"d")
+    entries, ended = log.read_whole(2, 0, 10)
+    assert ([entry.payload for entry in entries], ended, shelf.caught_up) == ([b"c", b"d"], True, 2)
+    entries, ended = log.read_whole(2, 0, 1)
+    assert ([entry.payload for entry in entries], ended) == ([b"c"], False), "it is before the end"
+
+
+def test_what_a_service_has_said_in_another_life_of_the_window_is_not_its_end() -> None:
+    """The log is another one, and another reader has asked for the end of that."""
+    shelf, log = lazy_shelf()
+    log.append_many([b"a", b"b", b"c"], urgent=False)
+    window = shelf.window("t", 0)
+    since, life = time.monotonic(), window.life
+    shelf.says_end = True
+    shelf.catch_up(window)
+    assert window.ended(3, since, life)
+    assert not window.ended(2, since, life), "that is before the end"
+    window.shut()
+    window.begin(1)
+    assert not window.ended(3, since, life)
+    shelf.catch_up(window)
+    assert not window.ended(3, since, life)
+    assert window.ended(3, since, window.life)
+
+
+def behind() -> tuple[Shelf, ShelfLog]:
+    """A reader at 1 has not read what another one has brought."""
+    shelf, log = lazy_shelf()
+    log.append_many([b"a", b"b", b"c"], urgent=False)
+    assert len(log.read(0)) == 3
+    return shelf, log
+
+
+@pytest.mark.parametrize("error", [None, LedgerUnavailable("no answer")])
+def test_what_others_have_brought_is_read_though_nobody_answers(
+    error: LedgerUnavailable | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member's own beat may be among it, and its lease count from that (R4)."""
+    monkeypatch.setattr(window_module, "LAZY_FRESH", 0.0)
+    shelf, log = behind()
+    before, shelf.fails, shelf.error = shelf.caught_up, True, error
+    entries, ended = log.read_whole(1, 0, 10)
+    assert ([entry.payload for entry in entries], ended, shelf.caught_up - before) == ([b"b", b"c"], False, 1)
+    shelf.window("t", 0).doubt()
+    assert len(log.read_whole(1, 0, 10)[0]) == 2
+    assert shelf.caught_up - before == 1, "it is known that nobody answers: nobody waits for that"
+
+
+def test_a_reader_that_is_behind_hears_of_another_log_before_it_reads_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_module, "LAZY_FRESH", 0.0)
+    shelf, log = behind()
+    shelf.entries[:] = [Entry(number, 0, b"new") for number in range(2)]
+    shelf.fails = True
+    entries, _ = log.read_whole(1, 0, 10)
+    assert [entry.payload for entry in entries] == [b"b", b"c"]
+    with pytest.raises(LedgerRewound):
+        log.read_whole(3, 0, 10)
 
 
 def test_a_thread_waits_for_readers_only_while_all_of_them_are_called() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -237,9 +238,15 @@ class TailedLog(ServiceHandle[Service]):
 
     def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
         """See `window.Whole`."""
-        window, since = self._there(partition).window(self._topic, partition), time.monotonic()
+        service, since = self._there(partition), time.monotonic()
+        window = service.window(self._topic, partition)
+        life = window.life
+        if window.is_behind(offset):
+            # Then all comes at once. [each of many readers reads what others have brought, and then the little that came since]
+            with suppress(LedgerUnavailable):  # what others have brought is there all the same
+                service.catch_up(window)
         entries = self.read(offset, partition, max_records)
-        return entries, not entries or window.ended(entries[-1].offset + 1, since)
+        return entries, not entries or window.ended(entries[-1].offset + 1, since, life)
 
     def arrivals(self, entries: Sequence[Entry], partition: int = 0) -> list[int | None]:
         """See `window.Noting`."""

@@ -50,8 +50,8 @@ class Whole(Protocol):
     """A log that may know, when it has read something, that there was nothing more."""
 
     def read_whole(self, offset: int, partition: int, max_records: int) -> tuple[list[Entry], bool]:
-        """As `Log.read` without a timeout; and whether the log ended with these entries at some time during the call, for all
-        that is known. False says nothing."""
+        """As `Log.read` without a timeout; and whether the log ended with these entries, or with one of them, at some time
+        during the call, for all that is known. False says nothing."""
         ...
 
 
@@ -192,10 +192,12 @@ class Window:
                 return None
             at = bisect.bisect_left(self._entries, offset, key=_offset)
             found = limited(self._entries[at : at + max_records], max_records)
-            fresh = min(self._fresh, LAZY_FRESH) if self.lazy else self._fresh
-            if found or (offset == self.high >= self.known and self.used < max(self.heard, self.asked) + fresh):
-                return found
-            return None
+            return found if found or (offset == self.high and self._at_end(self.used)) else None
+
+    def _at_end(self, now: float) -> bool:
+        """Whether nothing stands behind what is here, as the service has said lately."""
+        fresh = min(self._fresh, LAZY_FRESH) if self.lazy else self._fresh
+        return self.high >= self.known and now < max(self.heard, self.asked) + fresh
 
     def reach(self, offset: int, timeout: float) -> bool:
         """Wait until there is an entry at or after `offset`; False if none comes, or the thread is not the one to bring it."""
@@ -211,10 +213,19 @@ class Window:
                 return False
             return self.changed.wait_for(lambda: not self.open or self.high > offset, NEAR) and self.open
 
-    def ended(self, offset: int, since: float) -> bool:
-        """Whether the service has said that the log ended at `offset`, when it was asked at `since` or later."""
+    def ended(self, offset: int, since: float, life: int) -> bool:
+        """Whether the service has said that the log ended at `offset`, or before, when it was asked at `since` or later, in the
+        life that the window had then: so nothing that stood in it at that time stands at `offset`, or behind it."""
         with self.changed:
-            return self.open and self._end[0] == offset and self._end[1] >= since
+            return self.open and self.life == life and self._end[0] <= offset and self._end[1] >= since
+
+    def is_behind(self, offset: int) -> bool:
+        """Whether readers bring what is new, others have for one at `offset`, and more may have come since. Not while nobody
+        knows whether the service answers."""
+        with self.changed:
+            if not self.open or not self.lazy or not self.low <= offset < self.high or self.heard < 0:
+                return False
+            return not self._at_end(time.monotonic())
 
     def lacks(self, offset: int) -> bool:
         """Whether a reader at `offset` has to bring what is new itself."""

@@ -132,7 +132,8 @@ class _Shared:
             return await news(epoch, stream, window.high, window.known)
 
         entries, quiet = self._do(work, f"read at offset {window.high}", self.settings.timeout + _LARGE)
-        window.put(entries, 0, quiet, life=life)
+        if entries:  # only the leader knows that there is nothing
+            window.put(entries, 0, quiet, life=life)
         return bool(entries)
 
     def stuck(self, window: Window) -> None:
