@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from proof_tools import Holder, descriptors, next_dead
 
+from pares.runtime.death import watcher
 from pares.runtime.death.lock import DeathLock
 from pares.runtime.death.watcher import DeathWatch
 
@@ -44,6 +45,47 @@ def test_a_pid_that_means_another_process_only_makes_it_slower(tmp_path: Path, h
     holder.kill()
     assert next_dead(watch, within=30) == ["a~1"]
     watch.close()
+
+
+def test_a_member_that_is_watched_again_soon_is_not_looked_for_again(
+    tmp_path: Path, holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where many are late now and then, neighbours change whom they watch, back and forth."""
+    looked = list[int]()
+    monkeypatch.setattr(watcher, "_holds_lock", lambda lock: looked.append(lock.pid) or True)
+    watch, statement = DeathWatch(tmp_path), holder.statement
+    for _ in range(5):
+        watch.watch({"a~1": statement})
+        assert watch.check() == []
+        assert watch.provable == {"a~1"}
+        watch.watch({})
+        assert watch.provable == frozenset()
+    assert looked == [statement.pid]
+    watch.watch({"a~1": msgspec.structs.replace(statement, file="other.alive")})
+    assert watch.provable == frozenset(), "it is another lock that counts now"
+    watch.watch({"a~1": statement})
+    assert looked == [statement.pid] * 2
+    watch.watch({})
+    holder.kill()
+    assert watch.check() == [], "nobody asked"
+    watch.watch({"a~1": statement})
+    assert next_dead(watch, within=30) == ["a~1"]
+    watch.close()
+
+
+def test_what_is_kept_of_members_that_are_watched_no_more_is_little(tmp_path: Path) -> None:
+    before, watch = descriptors(), DeathWatch(tmp_path)
+    most = 0
+    locks = {f"a~{number}": DeathLock.take(tmp_path, f"a~{number}") for number in range(30)}
+    with_locks = descriptors()
+    for member, lock in locks.items():
+        watch.watch({member: lock.statement})
+        most = max(most, descriptors() - with_locks)
+    assert most <= 2 * (1 + watcher.IDLE), "a file and a process of each"
+    for lock in locks.values():
+        lock.release()
+    watch.close()
+    assert descriptors() == before
 
 
 def test_a_witness_is_woken_and_tries_no_lock_before(tmp_path: Path, holder: Holder) -> None:

@@ -40,6 +40,10 @@ SELDOM_NS: Final = 1_000_000_000
 when the member looks anyway, and no wake-up of its own."""
 REST_NS: Final = 10_000_000_000
 """The same of a witness; for all members at the same time, so that it wakes once for all of them."""
+IDLE: Final = 4
+"""Members that need not be watched any more, of which what finds out about their deaths is kept: to look for it in another
+process costs a millisecond. [on a machine that is too slow each member is late now and then, and its neighbours change whom
+they watch, back and forth]"""
 NEVER_NS: Final = 2**63
 """Of a member whose lock file is not there: nothing will ever be proven of it."""
 
@@ -83,6 +87,8 @@ class DeathWatch:
     def __init__(self, folder: Path, *, witness: bool = False) -> None:
         self._folder = folder
         self._watched: dict[str, _Watched] = {}
+        self._idle: dict[str, _Watched] = {}
+        """What was dropped last, the newest last."""
         self._proven: dict[str, Lock] = {}
         self._pids: dict[int, _Watched] = {}
         self._closings: Closings | None = None
@@ -105,12 +111,20 @@ class DeathWatch:
         while self._spent:
             self._close(self._spent.pop())
         for member in [m for m, w in self._watched.items() if members.get(m) != w.statement]:
-            self._drop(member)
+            self._idle[member] = self._watched.pop(member)
         for member in [m for m, statement in self._proven.items() if members.get(m) != statement]:
             del self._proven[member]
         for member, statement in members.items():
             if member not in self._watched and member not in self._proven:
+                idle = self._idle.pop(member, None)
+                if idle is not None and idle.statement == statement and idle.candidate is not None:
+                    idle.due, self._watched[member] = 0, idle
+                    continue
+                if idle is not None:
+                    self._close(idle)
                 self._add(member, statement)
+        for member in [*self._idle][: -IDLE if self._closings is None else None]:
+            self._close(self._idle.pop(member))
 
     @property
     def provable(self) -> frozenset[str]:
@@ -164,12 +178,13 @@ class DeathWatch:
             self.close_in_child()
 
     def close_in_child(self) -> None:
-        for watched in (*self._watched.values(), *self._spent):
+        for watched in (*self._watched.values(), *self._idle.values(), *self._spent):
             if watched.candidate is not None:
                 watched.candidate.close_in_child()
             if watched.pidfd >= 0:
                 os.close(watched.pidfd)
         self._watched.clear()
+        self._idle.clear()
         self._spent.clear()
         self._pids.clear()
         self._files.clear()
@@ -199,9 +214,6 @@ class DeathWatch:
                     self._pids[watched.pidfd] = watched
                     watched.deaf = False
             self._watched[member] = watched
-
-    def _drop(self, member: str) -> None:
-        self._close(self._watched.pop(member))
 
     def _close(self, watched: _Watched) -> None:
         with forks.guard:
