@@ -238,7 +238,7 @@ def test_r10_in_a_large_group_each_compares_a_snapshot_at_its_own_time() -> None
     paper, pens = began(*(f"p{i:02}~1" for i in range(EAGER + 4)), reads=R.READS)
     pens[0].beat()
     pens[0].claim("A")
-    solo = Solo(paper=paper, eligible=("A",))
+    solo = Solo(paper=paper, eligible=("A",), id="b~1", name="b")
     spoken(solo, pens, 3)
     reader = solo.claims.reader
     reader.wanted, at = True, reader.world.placed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from core_machine import Machine
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pares.core.claims.chores.duties import UNLED_US
 from pares.core.claims.decisions import Moves
 from pares.core.claims.fitness import forming
 from pares.core.claims.fitness.appetite import APART_MS, GOOD, MOST_WAITS, Appetite
@@ -152,6 +154,19 @@ def test_r18_a_hundred_that_claim_at_the_same_moment_lose_what_they_claim(monkey
     assert starts_on_a_busy_machine().counted["Claim"] > 1.5 * 1000
 
 
+def test_r18_what_others_have_left_is_not_claimed_by_all_at_the_same_moment() -> None:
+    """Each waits until all have had their turn, and then until its own comes once more."""
+    machine = Machine(40, 400, seed=1)
+    while machine.led < 400:
+        machine.run(0.05)
+    made = [member.core.living.moves._forming for member in machine.members]  # pyright: ignore[reportPrivateUsage]
+    turns = [(forming._turn_at or 0, forming.all_at) for forming in made]  # pyright: ignore[reportPrivateUsage]
+    round_of_turns = 40 * 400 * UNLED_US * 1000
+    assert {after - turn for turn, after in turns} == {round_of_turns}
+    first = min(after for _, after in turns)
+    assert len({(after - first) * 10 // round_of_turns for _, after in turns}) >= 7, "they are spread over it"
+
+
 def half_dies_on_a_busy_machine() -> Machine:
     machine = Machine(60, 600, seed=2)
     machine.run(14)
@@ -212,7 +227,7 @@ SHARE, SEATS = 16, 1600
 def fed(pace: Pace) -> Appetite:
     """Of a member whose trips take ten milliseconds."""
     pace.came_back(0, 10 * MS, held=False, for_lost=False)
-    return Appetite(1000, pace)
+    return Appetite("me", 1000, pace)
 
 
 def windows(appetite: Appetite, now: int, apart: int, count: int, *, late: bool, members: int = 2) -> list[int]:
@@ -243,10 +258,29 @@ def test_r18_who_is_late_in_a_large_group_takes_half_of_its_share_at_once_and_wa
     taken = windows(fed(Pace(1000, SESSION)), SESSION, SESSION, 200, late=True, members=100)
     at = [number for number, took in enumerate(taken) if took]
     assert [taken[number] for number in at] == [SHARE // 2] * len(at)
-    gaps = [b - a for a, b in pairwise(at)]
-    assert gaps[0] == 2 * 100 * APART_MS // 1000
-    assert gaps == sorted(gaps)
-    assert gaps[-1] == 100 * APART_MS // 1000 * 2**MOST_WAITS
+    gaps, usual = [b - a for a, b in pairwise(at)], 100 * APART_MS // 1000
+    for gap, waits in zip(gaps, [1, 2, 3, 4, 4], strict=False):
+        assert usual << waits >> 1 <= gap <= (3 * usual << waits >> 1) + 1
+
+
+def test_r18_members_that_became_late_together_do_not_claim_together_when_they_wait_no_more() -> None:
+    """Each waits as long as the next one on average, and differently each time."""
+    firsts, seconds = list[int](), list[int]()
+    for number in range(100):
+        pace = Pace(1000, SESSION)
+        pace.came_back(0, 10 * MS, held=False, for_lost=False)
+        appetite, each = Appetite(f"m{number}", 1000, pace), SESSION // 10
+        windows(appetite, SESSION, each, 1, late=True, members=100)
+        taken = windows(appetite, SESSION + each, each, 400, late=False, members=100)
+        first, second = [at for at, took in enumerate(taken) if took][:2]
+        firsts.append(first)
+        seconds.append(second - first)
+    for waits in (firsts, seconds):
+        counted = Counter(wait // 10 for wait in waits)
+        assert max(counted.values()) <= 100 // 3, "few of them in any second"
+        assert len(counted) >= 5
+    assert any(first > 1.2 * second for first, second in zip(firsts, seconds, strict=True))
+    assert any(second > 1.2 * first for first, second in zip(firsts, seconds, strict=True))
 
 
 def test_r18_what_was_too_much_is_not_tried_again_at_once() -> None:
@@ -274,7 +308,7 @@ def test_r18_it_may_take_something_after_some_sessions_at_most_and_never_more_th
         left = appetite.left(now, share, seats, late=late, members=members)
         assert 0 <= left <= seats
         appetite.took(left)
-    window = max(SESSION, members * APART_MS * MS)
+    window = max(SESSION, 3 * members * APART_MS * MS // 2)
     assert appetite.left(now + (window << MOST_WAITS), share, seats, late=True, members=members) >= 1
     assert appetite.left(now + (window << MOST_WAITS) + window, share, seats, late=False, members=members) >= 1
 

@@ -58,7 +58,7 @@ class Outlook:
         """Holders that are out-waited."""
         self._spare: list[Take] = []
         """Seats that others were to claim: they had their time, and have not."""
-        self._appetite = Appetite(session_ms, pace)
+        self._appetite = Appetite(me, session_ms, pace)
         self._forming = Forming(me, session_ms, watches)
         self._look_again_at = 0
         """When a member that may claim only some looks again for what it could claim."""

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
-from zlib import crc32
 
 from pares.core.lease import MS
 from pares.core.wire.hashes import stable_hash
@@ -72,7 +71,7 @@ def spread_ns(me: str, members: int, session_ms: int) -> int:
     """For how long a joiner of a group that has so many members already lets others go first: a part of a millisecond for each,
     which part its id says, and of a quarter of its session at the most. [hundreds start at once, and each join is read, and
     placed for, by all the others by itself]"""
-    return _part(me, 0 if members <= EAGER else min(members * MS, session_ms * MS // 4))
+    return part(me, 0 if members <= EAGER else min(members * MS, session_ms * MS // 4))
 
 
 def judge_ns(world: World, me: str) -> int:
@@ -81,7 +80,7 @@ def judge_ns(world: World, me: str) -> int:
     members load the world at the same moment, and their leases run out meanwhile]"""
     members = len(world.members)
     together = members * (members + len(world.seats)) * JUDGED_US * 1000
-    return _part(me, 0 if members <= EAGER else min(together, JUDGED_MS * MS))
+    return part(me, 0 if members <= EAGER else min(together, JUDGED_MS * MS))
 
 
 def first_ns(me: str, alive: int, unled: int, session_ms: int) -> tuple[int, int]:
@@ -90,19 +89,19 @@ def first_ns(me: str, alive: int, unled: int, session_ms: int) -> tuple[int, int
     and two of its sessions at the most. Each claims its whole share at once then. [each claims a little, again and again, and
     all have to read that, and to look what is left]"""
     most = 0 if alive <= EAGER else min(alive * unled * UNLED_US * 1000, 2 * session_ms * MS)
-    return _part(me, most), most
+    return part(me, most), most
 
 
 def turn_ns(me: str, alive: int, session_ms: int) -> int:
     """For how long a member of a large group lets others move for balance first: `BALANCE_MS` for each, which part of that its
     id says, and two of its sessions at the most. [a hundred hand over at the same moment what each has too much, and what all
     of them have to read then costs them their leases]"""
-    return _part(me, 0 if alive <= EAGER else min(alive * BALANCE_MS * MS, 2 * session_ms * MS))
+    return part(me, 0 if alive <= EAGER else min(alive * BALANCE_MS * MS, 2 * session_ms * MS))
 
 
-def _part(me: str, most: int) -> int:
+def part(me: str, most: int) -> int:
     """The part of that time that an id says: members' parts are spread evenly over it."""
-    return most * crc32(me.encode()) >> 32
+    return most * stable_hash(me) >> 64
 
 
 def standby_ms(least: int, standbys: int) -> int:

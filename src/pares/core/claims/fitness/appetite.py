@@ -13,9 +13,10 @@ thousand terms begin and run out] So each member finds out how much it may do, a
 * a member that is late (`Pace.unhurried`) falls back to little, and for as long as it is late it waits twice as long after each
   claim; [one claim a session of each of a hundred is enough to keep them late]
 * little is one seat a session; in a large group it is half of what it took before, its share at most, later half of its share,
-  and then nothing for `APART_MS` for each member, for a record that wakes all costs them far more than one more seat in it
-  does; [a hundred claim one seat a session each, eighty records a second that wake all of them, and lose everything together
-  after ten seconds, without end]
+  and then nothing for `APART_MS` for each member, or for up to half of that more or less, as its id says, each time
+  differently; for a record that wakes all costs them far more than one more seat in it does; [a hundred claim one seat a
+  session each, eighty records a second that wake all of them, and lose everything together after ten seconds, without end]
+  [all that became late together wait equally long, claim together, and are late again]
 * once it is well it takes twice as much after each session, up to half of what was too much, and more only after `GOOD`
   sessions. [it finds out again and again what is too much, and each time the group loses all that it leads]
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pares.core.claims.chores.duties import EAGER
+from pares.core.claims.chores.duties import EAGER, part
 from pares.core.claims.fitness.pace import Pace
 from pares.core.lease import MS
 
@@ -50,7 +51,8 @@ APART_MS: Final = 50
 class Appetite:
     """One member's. Times are of its own stopwatch, in nanoseconds."""
 
-    def __init__(self, session_ms: int, pace: Pace) -> None:
+    def __init__(self, me: str, session_ms: int, pace: Pace) -> None:
+        self._me = me
         self._session = session_ms * MS
         self._pace = pace
         self._begun = False
@@ -67,6 +69,8 @@ class Appetite:
         self._taken = 0
         self._window = self._session
         """For how long what it may claim counts."""
+        self._windows = 0
+        """How many have begun."""
         self._good = 0
         """Sessions at the most that it may take, in a row."""
         self._hurried = False
@@ -78,7 +82,8 @@ class Appetite:
         group lived; `late`: whether its own records, or its trips, have been; `members`: how many are in the group."""
         crowd = members > EAGER
         self._least = WHOLE if crowd else 0
-        self._window = max(self._session, members * APART_MS * MS if crowd else 0)
+        apart = members * APART_MS * MS if crowd else 0
+        self._window = max(self._session, apart // 2 + part(f"{self._me} {self._windows}", apart))
         if not self._begun:
             self._begun, self._doublings = True, self._least
         if late:
@@ -87,11 +92,11 @@ class Appetite:
             return seats
         elif now >= self.more_at:
             self._speed_up(now)
-        part = (share << (self._doublings or 0)) // FIRST_PART
-        if part >= seats:
+        most = (share << (self._doublings or 0)) // FIRST_PART
+        if most >= seats:
             self._doublings = self._most = None
             return seats
-        return max(0, max(1, part) - self._taken)
+        return max(0, max(1, most) - self._taken)
 
     def _slow_down(self, now: int, share: int) -> None:
         little = max(0, self._least - 1)
@@ -118,6 +123,7 @@ class Appetite:
 
     def _begin(self, doublings: int, now: int) -> None:
         self._doublings, self._since, self._taken = doublings, now, 0
+        self._windows += 1
 
     @property
     def more_at(self) -> int:

@@ -3,7 +3,8 @@
 What nobody has ever led can wait for those who are about to come, until nobody has come, and no role was declared, for a
 quarter of a session: for `FORMING` sessions at most, for somebody may come for ever. [the first of hundreds claim everything,
 place it all anew for each that comes, and hand nearly all of it over] Then the members of a large group claim their shares one
-after the other, each at a moment that its id says (`first_ns`), and only after all of them what others were to claim.
+after the other, each at a moment that its id says (`first_ns`), and only after all of them, and one after the other again, what
+others were to claim. [when all have had their turn, all claim at the same moment what those have left that are late]
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Forming:
         self._turn_at: int | None = None
         """When it may claim, since the group has come together; None while it has not."""
         self.all_at = 0
-        """When all have had their turn."""
+        """When all have had their turn, and its second one comes."""
         self._since: int | None = None
         """Since when somebody has come, or declared a role, in each quarter of a session."""
 
@@ -61,5 +62,5 @@ class Forming:
         if self._turn_at is None:
             unled = sum(not world.seats[seat].token for seat in free)
             mine, most = first_ns(self._me, alive, unled, self._session // MS)
-            self._turn_at, self.all_at = now + mine, now + most
+            self._turn_at, self.all_at = now + mine, now + mine + most
         return self._turn_at
