@@ -59,6 +59,7 @@ class Crowd:
         machine, session, half = self._machine, self._session, self._members // 2
         yield self._row("until all is led, from the first start on", self._until(self._led))
         yield self._row("until balanced within one", self._until(self._balanced))
+        machine.run(session)  # in which the last terms are told of
         yield self._row("ten sessions of calm", lambda: machine.run(10 * session))
         machine.kill(half)
         lost = machine.roles - machine.led
